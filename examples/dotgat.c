@@ -16,19 +16,19 @@ typedef struct dotgat_config {
     int64_t argmax; /* older task: predict the largest column by cross-entropy, Y = M; else mean squared error, Y = 1 */
 } dotgat_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(dotgat_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(dotgat_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(time, "T", "time steps"),
-    WHOLE(agents, "A", "agents"),
-    WHOLE(columns, "M", "columns of the series"),
-    WHOLE(width, "H", "width"),
-    WHOLE(heads, "n", "heads"),
-    WHOLE(messages, "S", "message steps"),
-    WHOLE(ties, "k", "neighbours on the ring"),
-    WHOLE(seen, "seen", "columns that an agent sees"),
-    WHOLE(latent, "r", "latent series behind the columns"),
-    WHOLE(own_values, "own_values", "1: values of attention by a matrix per agent, 0: by one for all"),
-    WHOLE(argmax, "argmax", "1: predict the largest column instead of the next state"),
+    INTEGER(time, "T", "time steps"),
+    INTEGER(agents, "A", "agents"),
+    INTEGER(columns, "M", "columns of the series"),
+    INTEGER(width, "H", "width"),
+    INTEGER(heads, "n", "heads"),
+    INTEGER(messages, "S", "message steps"),
+    INTEGER(ties, "k", "neighbours on the ring"),
+    INTEGER(seen, "seen", "columns that an agent sees"),
+    INTEGER(latent, "r", "latent series that generate the columns"),
+    INTEGER(own_values, "own_values", "1: a value projection per agent, 0: one shared by all"),
+    INTEGER(argmax, "argmax", "1: predict the largest column instead of the next state"),
 };
 
 #define OPTIMIZER                                                                                      \
@@ -59,7 +59,7 @@ static const dotgat_config original = {
 
 static const double rms_epsilon = 1.1920928955078125e-7;
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const dotgat_config *c = given;
     if (c->time < 1 || c->agents < 1 || c->columns < 1 || c->width < 1 || c->heads < 1 || c->messages < 1 ||
@@ -103,12 +103,12 @@ static void add_attention(const dotgat_config *c, const char *name, example_para
 {
     const int64_t A = c->agents, H = c->width;
     const double xavier = sqrt(3.0 / (double)H), g = sqrt(2 / (1 + 1.5 * 1.5));
-    example_add(list, TUFF_SHAPE(A, H, H), EXAMPLE_UNIFORM, xavier, "Wq_%s", name);
-    example_add(list, TUFF_SHAPE(A, H, H), EXAMPLE_UNIFORM, xavier, "Wk_%s", name);
+    example_add_parameter(list, TUFF_SHAPE(A, H, H), EXAMPLE_UNIFORM, xavier, "Wq_%s", name);
+    example_add_parameter(list, TUFF_SHAPE(A, H, H), EXAMPLE_UNIFORM, xavier, "Wk_%s", name);
     if (c->own_values)
-        example_add(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "Wv_%s", name);
+        example_add_parameter(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "Wv_%s", name);
     else
-        example_add(list, TUFF_SHAPE(H, H), EXAMPLE_UNIFORM, 1 / sqrt((double)H), "Wv_%s_shared", name);
+        example_add_parameter(list, TUFF_SHAPE(H, H), EXAMPLE_UNIFORM, 1 / sqrt((double)H), "Wv_%s_shared", name);
 }
 
 static void list_parameters(const void *given, example_parameters *list)
@@ -117,21 +117,21 @@ static void list_parameters(const void *given, example_parameters *list)
     const dotgat_config *c = given;
     const int64_t A = c->agents, M = c->columns, H = c->width, Y = outputs_of(c), ties = tie_count(c);
     const double g = sqrt(2 / (1 + 1.5 * 1.5));
-    example_add(list, TUFF_SHAPE(A, M, H), EXAMPLE_NORMAL, g / sqrt((double)M), "W_embed");
+    example_add_parameter(list, TUFF_SHAPE(A, M, H), EXAMPLE_NORMAL, g / sqrt((double)M), "W_embed");
     add_attention(c, "mem", list);
     if (A > 1)
         add_attention(c, "soc", list);
     if (A > 1 && ties > 0)
-        example_add(list, TUFF_SHAPE(ties), EXAMPLE_CONSTANT, 0, "bias_param");
-    example_add(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "W1");
-    example_add(list, TUFF_SHAPE(A, H), EXAMPLE_CONSTANT, 0, "b1");
-    example_add(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "W2");
-    example_add(list, TUFF_SHAPE(A, H), EXAMPLE_CONSTANT, 0, "b2");
+        example_add_parameter(list, TUFF_SHAPE(ties), EXAMPLE_CONSTANT, 0, "bias_param");
+    example_add_parameter(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "W1");
+    example_add_parameter(list, TUFF_SHAPE(A, H), EXAMPLE_CONSTANT, 0, "b1");
+    example_add_parameter(list, TUFF_SHAPE(A, H, H), EXAMPLE_NORMAL, g / sqrt((double)H), "W2");
+    example_add_parameter(list, TUFF_SHAPE(A, H), EXAMPLE_CONSTANT, 0, "b2");
     for (int i = 0; i < 5; i++)
         if (A > 1 || i != 2)
-            example_add(list, TUFF_SHAPE(H), EXAMPLE_CONSTANT, 1, "%s.gain", norms[i]);
-    example_add(list, TUFF_SHAPE(A, H, Y), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(H + Y)), "W_dec");
-    example_add(list, TUFF_SHAPE(A, Y), EXAMPLE_CONSTANT, 0, "b_dec");
+            example_add_parameter(list, TUFF_SHAPE(H), EXAMPLE_CONSTANT, 1, "%s.gain", norms[i]);
+    example_add_parameter(list, TUFF_SHAPE(A, H, Y), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(H + Y)), "W_dec");
+    example_add_parameter(list, TUFF_SHAPE(A, Y), EXAMPLE_CONSTANT, 0, "b_dec");
 }
 
 static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
@@ -211,7 +211,7 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *const qkv[3], bool cau
     tuff_tensor *split[3];
     for (int i = 0; i < 3; i++)
         split[i] = tuff_reshape(qkv[i], TUFF_SHAPE(shape.extent[0], shape.extent[1], c->heads, c->width / c->heads));
-    const tuff_attention_options options = {.causal = causal, .bias = bias, .dropout = example_dropout_of(b)};
+    const tuff_attention_options options = {.causal = causal, .bias = bias, .dropout = example_dropout_probability(b)};
     return tuff_reshape(b->optimized ? tuff_attention(split[0], split[1], split[2], &options)
                                      : attention_in_steps(b, split, causal, bias),
                         shape);
@@ -280,7 +280,7 @@ static tuff_tensor *state_loss(example_build *b, tuff_tensor *y)
     tuff_tensor *truth = example_input(b, "y_true"), *zero = tuff_constant(b->graph, TUFF_F32, 0);
     tuff_tensor *predicted = tuff_reshape(y, TUFF_SHAPE(B, T, A));
     tuff_tensor *same = tuff_less(zero, tuff_mul(tuff_mean(predicted, agents, 1, false), truth));
-    example_metric(b, "sign accuracy", tuff_mean(tuff_cast(same, TUFF_F32), both, 2, false));
+    example_add_metric(b, "sign accuracy", tuff_mean(tuff_cast(same, TUFF_F32), both, 2, false));
     return tuff_mse(predicted, tuff_expand(tuff_reshape(truth, TUFF_SHAPE(B, T, 1)), TUFF_SHAPE(B, T, A)));
 }
 
@@ -293,7 +293,7 @@ static tuff_tensor *class_loss(example_build *b, tuff_tensor *y)
     tuff_tensor *truth = example_input(b, "y_class");
     tuff_tensor *votes = tuff_sum(tuff_one_hot(tuff_argmax(y, 3, false), M), agents, 1, false);
     tuff_tensor *right = tuff_equal(tuff_argmax(votes, 2, false), truth);
-    example_metric(b, "vote accuracy", tuff_mean(tuff_cast(right, TUFF_F32), both, 2, false));
+    example_add_metric(b, "vote accuracy", tuff_mean(tuff_cast(right, TUFF_F32), both, 2, false));
     tuff_tensor *targets = tuff_expand(tuff_reshape(truth, TUFF_SHAPE(B, T, 1)), TUFF_SHAPE(B, T, A));
     return tuff_cross_entropy(tuff_reshape(y, TUFF_SHAPE(B * T * A, M)), tuff_reshape(targets, TUFF_SHAPE(B * T * A)),
                               -100, 0);
@@ -308,22 +308,22 @@ static tuff_tensor *build(example_build *b)
     tuff_tensor *sensed = tuff_mul(tuff_reshape(example_input(b, "X"), TUFF_SHAPE(B, T, 1, M)),
                                    tuff_cast(example_input(b, "C"), TUFF_F32));
     tuff_tensor *h = rms_norm(b, per_agent(b, sensed, example_parameter(b, "W_embed")), "prenorm");
-    example_show(b, h, "h_embed");
+    example_named_output(b, h, "h_embed");
     for (int step = 0; step < (A > 1 ? c->messages : 1); step++) {
         h = attend_to_past(b, h);
         if (step == 0)
-            example_show(b, h, "h_after_memory_0");
+            example_named_output(b, h, "h_after_memory_0");
         if (A > 1)
             h = attend_to_neighbours(b, h, bias);
         if (step == 0)
-            example_show(b, h, "h_after_social_0");
+            example_named_output(b, h, "h_after_social_0");
         h = mlp(b, h);
         if (step == 0)
-            example_show(b, h, "h_after_step_0");
+            example_named_output(b, h, "h_after_step_0");
     }
-    example_show(b, h, "h");
+    example_named_output(b, h, "h");
     tuff_tensor *decoded = per_agent(b, rms_norm(b, h, "prednorm"), example_parameter(b, "W_dec"));
-    tuff_tensor *y = example_show(b, tuff_add(decoded, example_parameter(b, "b_dec")), "y");
+    tuff_tensor *y = example_named_output(b, tuff_add(decoded, example_parameter(b, "b_dec")), "y");
     return c->argmax ? class_loss(b, y) : state_loss(b, y);
 }
 
@@ -333,7 +333,12 @@ typedef struct series {
     int64_t time, columns;
     float *x, *y; /* [SERIES, T, M], [SERIES, T] */
 } series;
-enum { TRAINING_SERIES = 800, VALIDATION_SERIES = 400, SERIES = TRAINING_SERIES + VALIDATION_SERIES, ALIKE = 10 };
+enum {
+    TRAINING_SERIES = 800,
+    VALIDATION_SERIES = 400,
+    SERIES = TRAINING_SERIES + VALIDATION_SERIES,
+    MATRICES_PER_DRAW = 10
+};
 
 /* Writes the lower Cholesky factor of the covariance (1 + |d / 4|^alpha)^(-beta / alpha) to factor[T,T]. */
 static void factorize(int64_t T, double alpha, double beta, double *factor)
@@ -380,8 +385,8 @@ static void standardize(float *values, int64_t count, int64_t stride)
         values[t * stride] = (float)((double)values[t * stride] / (deviation > 0 ? deviation : 1));
 }
 
-/* Draws ALIKE matrices from the same processes. factors has room for [r,T,T], mixing for [r,M] and [T]. */
-static void draw_alike(const dotgat_config *c, example_random *random, double *factors, double *mixing, float *x)
+/* Draws MATRICES_PER_DRAW matrices from the same processes. factors has room for [r,T,T], mixing for [r,M] and [T]. */
+static void draw_matrices(const dotgat_config *c, example_random *random, double *factors, double *mixing, float *x)
 {
     const int64_t T = c->time, M = c->columns, r = c->latent;
     for (int64_t p = 0; p < r; p++) {
@@ -389,10 +394,10 @@ static void draw_alike(const dotgat_config *c, example_random *random, double *f
         factorize(T, alpha, draw_beta(random, p, r), factors + p * T * T);
     }
     draw_mixing(random, r, M, mixing);
-    for (int64_t i = 0; i < ALIKE * T * M; i++)
+    for (int64_t i = 0; i < MATRICES_PER_DRAW * T * M; i++)
         x[i] = 0;
     double *noise = mixing + r * M; /* [T] */
-    for (int64_t matrix = 0; matrix < ALIKE; matrix++, x += T * M) {
+    for (int64_t matrix = 0; matrix < MATRICES_PER_DRAW; matrix++, x += T * M) {
         for (int64_t p = 0; p < r; p++) {
             for (int64_t t = 0; t < T; t++)
                 noise[t] = example_normal(random);
@@ -469,8 +474,8 @@ static void draw_series(const dotgat_config *c, uint64_t seed, double *room, uin
     choose(&random, (2 * M + 2) / 5, M, counts);
     for (int64_t m = 0; m < M; m++)
         weight[m] = counts[m] * example_normal(&random);
-    for (int64_t i = 0; i < SERIES; i += ALIKE)
-        draw_alike(c, &random, factors, mixing, made->x + i * T * M);
+    for (int64_t i = 0; i < SERIES; i += MATRICES_PER_DRAW)
+        draw_matrices(c, &random, factors, mixing, made->x + i * T * M);
     for (int64_t i = 0; i < SERIES; i++)
         label(c, weight, made->x + i * T * M, factors, made->y + i * T);
 }
@@ -560,17 +565,17 @@ static void fill_fixed(const void *config, uint64_t seed, int index, void *value
                 mask[a * c->agents + other] = is_tie(c, a, other);
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     static const int64_t head_counts[] = {1, 2, 3, 4}, ties[] = {1, 2, 4, 5};
     dotgat_config *c = config;
     c->settings.batch = 1 + example_integer(random, 4);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
-    c->time = example_extent(random, 33);
-    c->agents = example_extent(random, 9);
-    c->columns = example_extent(random, 17);
+    c->time = example_random_extent(random, 33);
+    c->agents = example_random_extent(random, 9);
+    c->columns = example_random_extent(random, 17);
     c->heads = example_pick(random, head_counts, 4);
-    c->width = c->heads * example_extent(random, 17);
+    c->width = c->heads * example_random_extent(random, 17);
     c->width = c->width < 3 ? 4 : c->width; /* layer norm of two numbers keeps little more than their order */
     c->messages = 1 + example_integer(random, 2);
     c->ties = example_pick(random, ties, 4);
@@ -589,13 +594,13 @@ const example dotgat_example = {
     .small = &small,
     .original = &original,
     .baseline_reads_loss = true,
-    .wrong = wrong,
+    .check_config = check_config,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
     .fill_fixed = fill_fixed,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = open_series,
     .close = close_series,
 };

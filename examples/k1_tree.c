@@ -20,22 +20,22 @@ typedef struct k1_config {
     int64_t next;             /* 1: predict the next word, as is usual; 0: as published, targets are shifted twice */
 } k1_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(k1_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(k1_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(window, "S", "words of a window"),
-    WHOLE(positions, "P", "learned positions"),
-    WHOLE(vocabulary, "V", "words of the vocabulary, with four marks"),
-    WHOLE(width, "D", "width"),
-    WHOLE(heads, "n", "heads"),
-    WHOLE(inner, "F", "inner width"),
-    WHOLE(layers, "L", "layers of the dense model"),
-    WHOLE(tree, "tree", "1: the tree, 0: the dense model"),
-    WHOLE(depth, "depth", "levels of the tree"),
-    WHOLE(branching, "branching", "children of a node"),
-    WHOLE(kept, "top_k", "nodes that a step updates"),
-    WHOLE(squares, "l2", "score of a node: 1: norm of all its gradients, 0: sum of the norms of its tensors"),
-    WHOLE(subtree, "subtree", "1: a node's score and update are of all below it as well"),
-    WHOLE(next, "next_word", "1: predict the next word, 0: the one after it, as published"),
+    INTEGER(window, "S", "words per window"),
+    INTEGER(positions, "P", "learned position embeddings"),
+    INTEGER(vocabulary, "V", "vocabulary size, including four special words"),
+    INTEGER(width, "D", "width"),
+    INTEGER(heads, "n", "heads"),
+    INTEGER(inner, "F", "inner width"),
+    INTEGER(layers, "L", "layers of the dense model"),
+    INTEGER(tree, "tree", "1: tree model, 0: dense model"),
+    INTEGER(depth, "depth", "levels of the tree"),
+    INTEGER(branching, "branching", "children per node"),
+    INTEGER(kept, "top_k", "nodes updated per step"),
+    INTEGER(squares, "l2", "score of a node; 1: norm of all its gradients, 0: sum of the norms of its tensors"),
+    INTEGER(subtree, "subtree", "1: a node's score and update include its whole subtree"),
+    INTEGER(next, "next_word", "1: predict the next word, 0: the one after it, as published"),
 };
 
 #define OPTIMIZER \
@@ -66,17 +66,17 @@ static int64_t node_count(const k1_config *c)
     return c->tree ? level_begin(c, (int)c->depth) : c->layers;
 }
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const k1_config *c = given;
     if (c->window < 1 || c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1)
         return "S, D, n, F and L must be at least 1";
     if (c->window < 2 && !c->next)
-        return "S must be at least 2: a window's first word has no word after the next";
+        return "S must be at least 2 if next_word is 0";
     if (c->positions < c->window)
         return "P must be at least S";
-    if (c->vocabulary <= EXAMPLE_MARKS)
-        return "V must be at least 5: four marks and a word";
+    if (c->vocabulary <= EXAMPLE_SPECIAL_WORDS)
+        return "V must be at least 5, with four special words";
     if (c->width % c->heads != 0)
         return "D must be a multiple of n";
     if (c->depth < 1 || c->depth > MAX_DEPTH || c->branching < 1 || c->branching > 3)
@@ -94,9 +94,9 @@ static void add_each(const k1_config *c, example_parameters *list, tuff_shape sh
     int first = -1;
     for (int v = 0; v < node_count(c); v++)
         if (first >= 0 && !c->tree && shape.rank == 1)
-            example_add_copy(list, first, "layers.%d.%s", v, name);
+            example_add_parameter_copy(list, first, "layers.%d.%s", v, name);
         else
-            first = example_add(list, shape, kind, scale, "%s.%d.%s", c->tree ? "nodes" : "layers", v, name);
+            first = example_add_parameter(list, shape, kind, scale, "%s.%d.%s", c->tree ? "nodes" : "layers", v, name);
 }
 
 /* The twelve tensors of a block are ordered by kind, so that tensors of the same kind are adjacent across blocks. */
@@ -105,8 +105,9 @@ static void list_parameters(const void *given, example_parameters *list)
     const k1_config *c = given;
     const int64_t V = c->vocabulary, D = c->width, F = c->inner;
     const double d = (double)D, f = (double)F, inner = sqrt(6 / (d + f)), words = sqrt(6 / (d + (double)V));
-    example_add(list, TUFF_SHAPE(V, D), EXAMPLE_UNIFORM, words, "Emb");
-    example_add(list, TUFF_SHAPE(c->positions, D), EXAMPLE_UNIFORM, sqrt(6 / (d + (double)c->positions)), "pos");
+    example_add_parameter(list, TUFF_SHAPE(V, D), EXAMPLE_UNIFORM, words, "Emb");
+    example_add_parameter(list, TUFF_SHAPE(c->positions, D), EXAMPLE_UNIFORM, sqrt(6 / (d + (double)c->positions)),
+                          "pos");
     add_each(c, list, TUFF_SHAPE(3 * D, D), EXAMPLE_UNIFORM, sqrt(6 / (4 * d)), "in_proj.weight");
     add_each(c, list, TUFF_SHAPE(3 * D), EXAMPLE_CONSTANT, 0, "in_proj.bias");
     add_each(c, list, TUFF_SHAPE(D, D), EXAMPLE_UNIFORM, sqrt(3 / d), "out_proj.weight");
@@ -119,10 +120,10 @@ static void list_parameters(const void *given, example_parameters *list)
     add_each(c, list, TUFF_SHAPE(D), EXAMPLE_UNIFORM, 1 / sqrt(f), "b2");
     add_each(c, list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, "ln2.gain");
     add_each(c, list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "ln2.bias");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, "ln_out.gain");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "ln_out.bias");
-    example_add(list, TUFF_SHAPE(V, D), EXAMPLE_UNIFORM, words, "Wo");
-    example_add(list, TUFF_SHAPE(V), EXAMPLE_UNIFORM, 1 / sqrt(d), "bo");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, "ln_out.gain");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "ln_out.bias");
+    example_add_parameter(list, TUFF_SHAPE(V, D), EXAMPLE_UNIFORM, words, "Wo");
+    example_add_parameter(list, TUFF_SHAPE(V), EXAMPLE_UNIFORM, 1 / sqrt(d), "bo");
 }
 enum { FIRST_OF_BLOCKS = 2 }; /* index of in_proj.weight of block 0 */
 
@@ -146,7 +147,7 @@ typedef struct block {
 } block;
 
 /* A tensor of these nodes as [parents, each, ...]; biases, gains and the like as [parents, each, 1, ...]. */
-static tuff_tensor *stacked(const block *at, const char *name)
+static tuff_tensor *stack_rows(const block *at, const char *name)
 {
     const k1_config *c = at->b->config;
     tuff_tensor *parts[MAX_NODES];
@@ -167,18 +168,19 @@ static tuff_tensor *stacked(const block *at, const char *name)
 static tuff_tensor *linear(const block *at, tuff_tensor *x, const char *weight, const char *bias)
 {
     static const int transposed[] = {0, 1, 3, 2};
-    return tuff_add(tuff_matmul(x, tuff_permute(stacked(at, weight), transposed)), stacked(at, bias));
+    return tuff_add(tuff_matmul(x, tuff_permute(stack_rows(at, weight), transposed)), stack_rows(at, bias));
 }
 
 static tuff_tensor *layer_norm(const block *at, tuff_tensor *x, const char *gain, const char *bias)
 {
-    return tuff_add(tuff_mul(tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon), stacked(at, gain)), stacked(at, bias));
+    return tuff_add(tuff_mul(tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon), stack_rows(at, gain)),
+                    stack_rows(at, bias));
 }
 
 /* Applies dropout to x. If factors were drawn for the whole level, uses the part that belongs to the node. */
 static tuff_tensor *drop(const block *at, tuff_tensor *x, int which)
 {
-    if (!at->noise || example_dropout_of(at->b) == 0)
+    if (!at->noise || example_dropout_probability(at->b) == 0)
         return example_dropout(at->b, x);
     const int64_t count = tuff_shape_count(tuff_tensor_shape(x));
     const int64_t start[] = {at->within, 0}, stop[] = {at->within + 1, count};
@@ -223,7 +225,7 @@ static tuff_tensor *run_block(const block *at, tuff_tensor *z)
         const int64_t start[] = {0, 0, i * D}, stop[] = {nodes * B, S, (i + 1) * D};
         qkv[i] = tuff_reshape(tuff_slice(projected, start, stop, NULL), TUFF_SHAPE(nodes * B, S, n, D / n));
     }
-    const tuff_attention_options options = {.causal = true, .dropout = example_dropout_of(at->b)};
+    const tuff_attention_options options = {.causal = true, .dropout = example_dropout_probability(at->b)};
     tuff_tensor *attended =
         at->b->optimized ? tuff_attention(qkv[0], qkv[1], qkv[2], &options) : attention_in_steps(at, qkv);
     attended = tuff_reshape(attended, TUFF_SHAPE(at->parents, at->each, B * S, D));
@@ -233,12 +235,12 @@ static tuff_tensor *run_block(const block *at, tuff_tensor *z)
     return layer_norm(at, tuff_add(h, drop(at, linear(at, inner, "W2", "b2"), ON_OUTER)), "ln2.gain", "ln2.bias");
 }
 
-static tuff_tensor *show(example_build *b, tuff_tensor *h, const char *name, int64_t number)
+static tuff_tensor *output(example_build *b, tuff_tensor *h, const char *name, int64_t number)
 {
     const k1_config *c = b->config;
     if (b->purpose == EXAMPLE_CHECK)
-        example_show(b, tuff_reshape(h, TUFF_SHAPE(b->batch, c->window, c->width)), number < 0 ? "%s" : "%s%d", name,
-                     (int)number);
+        example_named_output(b, tuff_reshape(h, TUFF_SHAPE(b->batch, c->window, c->width)), number < 0 ? "%s" : "%s%d",
+                             name, (int)number);
     return h;
 }
 
@@ -246,7 +248,7 @@ static tuff_tensor *layers(example_build *b, tuff_tensor *h)
 {
     const k1_config *c = b->config;
     for (int64_t i = 0; i < c->layers; i++)
-        h = show(b, run_block(&(block){.b = b, .first = i, .parents = 1, .each = 1}, h), "layer", i);
+        h = output(b, run_block(&(block){.b = b, .first = i, .parents = 1, .each = 1}, h), "layer", i);
     return h;
 }
 
@@ -264,7 +266,7 @@ static tuff_tensor *tree_by_levels(example_build *b, tuff_tensor *h)
         tuff_tensor *nodes = tuff_reshape(h, TUFF_SHAPE(level_count(c, level), rows, D));
         for (int64_t i = 0; i < level_count(c, level) && b->purpose == EXAMPLE_CHECK; i++) {
             const int64_t start[] = {i, 0, 0}, stop[] = {i + 1, rows, D};
-            show(b, tuff_slice(nodes, start, stop, NULL), "node", first + i);
+            output(b, tuff_slice(nodes, start, stop, NULL), "node", first + i);
         }
     }
     return tuff_mean(h, both, 2, false);
@@ -290,7 +292,7 @@ static tuff_tensor *tree_by_nodes(example_build *b, int64_t v, int level, tuff_t
     const k1_config *c = b->config;
     const block at = {
         .b = b, .first = v, .parents = 1, .each = 1, .noise = noise[level], .within = v - level_begin(c, level)};
-    z = show(b, run_block(&at, z), "node", v);
+    z = output(b, run_block(&at, z), "node", v);
     if (level + 1 == c->depth)
         return z;
     tuff_tensor *sum = NULL;
@@ -313,10 +315,10 @@ static tuff_tensor *tree(example_build *b, tuff_tensor *h)
 }
 
 /* The texts to learn, and how often each node was updated. */
-typedef struct lessons {
+typedef struct training_texts {
     example_texts *texts;
     tuff_array *kept; /* f32 [N]: number of steps that updated a node */
-} lessons;
+} training_texts;
 
 /* Cross-entropy of logits [B, S, V]. Position t predicts y[t + 1], which is word t + 2; with next_word, y[t]. The
    published form copies the logits that count; the optimized form ignores the last position instead. */
@@ -347,22 +349,22 @@ static tuff_tensor *build(example_build *b)
     const int64_t start[] = {0, 0}, stop[] = {S, D};
     tuff_tensor *x = NULL, *y = NULL;
     if (b->purpose != EXAMPLE_CHECK) {
-        example_texts_read_windows(((lessons *)b->data)->texts, b, &x, &y);
+        example_texts_read_windows(((training_texts *)b->data)->texts, b, &x, &y);
     } else {
         x = example_input(b, "x");
         y = example_input(b, "y");
     }
     tuff_tensor *positions = tuff_slice(example_parameter(b, "pos"), start, stop, NULL);
     tuff_tensor *h = tuff_add(tuff_embedding(example_parameter(b, "Emb"), x), positions);
-    h = tuff_reshape(show(b, h, "h_embed", -1), TUFF_SHAPE(1, 1, B * S, D));
+    h = tuff_reshape(output(b, h, "h_embed", -1), TUFF_SHAPE(1, 1, B * S, D));
     h = tuff_reshape(c->tree ? tree(b, h) : layers(b, h), TUFF_SHAPE(B, S, D));
     if (c->tree)
-        show(b, h, "h_tree", -1);
+        output(b, h, "h_tree", -1);
     h = tuff_layer_norm(h, example_parameter(b, "ln_out.gain"), example_parameter(b, "ln_out.bias"), 1, norm_epsilon);
-    show(b, h, "h_out", -1);
+    output(b, h, "h_out", -1);
     tuff_tensor *words = tuff_permute(example_parameter(b, "Wo"), transposed);
     tuff_tensor *logits = tuff_linear(tuff_reshape(h, TUFF_SHAPE(B * S, D)), words, example_parameter(b, "bo"));
-    return loss_of(b, example_show(b, tuff_reshape(logits, TUFF_SHAPE(B, S, V)), "logits"), y);
+    return loss_of(b, example_named_output(b, tuff_reshape(logits, TUFF_SHAPE(B, S, V)), "logits"), y);
 }
 
 /* Whether v is the node `top` or a descendant of it. */
@@ -432,14 +434,14 @@ static tuff_tensor *choose_nodes(example_build *b, tuff_tensor *own)
         tuff_sub(tuff_constant(b->graph, TUFF_F32, 1), tuff_reduce_max(tuff_cast(same, TUFF_F32), first, 1, false));
     tuff_tensor *missing = tuff_matmul(tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(N, N), above), dropped);
     tuff_tensor *kept = tuff_cast(tuff_equal(missing, tuff_constant(b->graph, TUFF_F32, 0)), TUFF_F32);
-    example_show(b, c->squares ? tuff_sqrt(scores) : scores, "scores");
-    return example_show(b, kept, "kept");
+    example_named_output(b, c->squares ? tuff_sqrt(scores) : scores, "scores");
+    return example_named_output(b, kept, "kept");
 }
 
 static tuff_status choose(example_build *b, const tuff_update_choice *choice)
 {
     const k1_config *c = b->config;
-    lessons *data = b->data;
+    training_texts *data = b->data;
     if (!c->tree)
         return TUFF_OK;
     tuff_tensor *kept = choose_nodes(b, own_scores(b, choice)), *flags = tuff_cast(kept, TUFF_BOOL);
@@ -461,38 +463,38 @@ static void optimizer(const void *config, tuff_optimizer_options *options)
     options->zero_masked = ((const k1_config *)config)->tree;
 }
 
-static void close_lessons(void *data)
+static void close_training_texts(void *data)
 {
-    lessons *self = data;
+    training_texts *self = data;
     tuff_array_destroy(self->kept);
     example_texts_destroy(self->texts);
     free(self);
 }
 
-static void *begin_lessons(tuff_device *device, const k1_config *c, example_texts *texts)
+static void *create_training_texts(tuff_device *device, const k1_config *c, example_texts *texts)
 {
-    lessons *made = texts ? calloc(1, sizeof *made) : NULL;
+    training_texts *made = texts ? calloc(1, sizeof *made) : NULL;
     tuff_array *kept = made ? tuff_array_create(device, TUFF_F32, TUFF_SHAPE(node_count(c))) : NULL;
     if (!kept) {
         free(made);
         example_texts_destroy(texts);
         return NULL;
     }
-    *made = (lessons){.texts = texts, .kept = kept};
+    *made = (training_texts){.texts = texts, .kept = kept};
     return made;
 }
 
-static void *open_made(tuff_device *device, const void *config, uint64_t seed)
+static void *open_generated(tuff_device *device, const void *config, uint64_t seed)
 {
     const k1_config *c = config;
-    return begin_lessons(device, c, example_texts_make(device, seed, c->window, c->vocabulary));
+    return create_training_texts(device, c, example_texts_generate(device, seed, c->window, c->vocabulary));
 }
 
 static void *open_files(tuff_device *device, const void *config, uint64_t seed, const char *paths)
 {
     const k1_config *c = config;
     (void)seed;
-    return begin_lessons(device, c, example_texts_read(device, "k1_tree", paths, c->window, c->vocabulary));
+    return create_training_texts(device, c, example_texts_read(device, "k1_tree", paths, c->window, c->vocabulary));
 }
 
 static void fill(const example_batch *batch)
@@ -500,7 +502,7 @@ static void fill(const example_batch *batch)
     const k1_config *c = batch->config;
     example_random random = example_random_stream(batch->seed, 1 + (uint64_t)batch->number);
     if (batch->purpose == EXAMPLE_VALIDATE)
-        example_texts_fill(((const lessons *)batch->data)->texts, batch);
+        example_texts_fill(((const training_texts *)batch->data)->texts, batch);
     for (int i = 0; i < 2 && batch->purpose == EXAMPLE_CHECK; i++)
         for (int64_t k = 0; k < batch->count * c->window; k++)
             ((int32_t *)batch->inputs[i])[k] = (int32_t)example_integer(&random, c->vocabulary);
@@ -523,11 +525,11 @@ static tuff_status read_norms(const example_run *run)
 
 static tuff_status print_kept(example_run *run)
 {
-    const lessons *data = run->data;
+    const training_texts *data = run->data;
     float kept[MAX_NODES];
     const int N = (int)node_count(run->config);
     const tuff_status status = tuff_array_read(data->kept, kept, (size_t)N * sizeof *kept);
-    printf("steps that updated node");
+    printf("updates per node");
     for (int v = 0; v < N && status == TUFF_OK; v++)
         printf("  %d: %.0f", v, (double)kept[v]);
     printf("\n");
@@ -536,13 +538,13 @@ static tuff_status print_kept(example_run *run)
 
 static tuff_status before_step(example_run *run)
 {
-    return example_texts_before_step(((lessons *)run->data)->texts, run);
+    return example_texts_before_step(((training_texts *)run->data)->texts, run);
 }
 
 static tuff_status after_step(example_run *run)
 {
     const k1_config *c = run->config;
-    const lessons *data = run->data;
+    const training_texts *data = run->data;
     tuff_status status = c->tree && !run->optimized ? read_norms(run) : TUFF_OK;
     if (status != TUFF_OK || !example_texts_has_learned(data->texts, run))
         return status;
@@ -555,18 +557,18 @@ static double words_of(const void *config)
     return (double)((const k1_config *)config)->window;
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     static const int64_t head_counts[] = {1, 2, 3, 4};
     k1_config *c = config;
     c->settings.batch = 1 + example_integer(random, 4);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
-    c->window = example_extent(random, 33);
+    c->window = example_random_extent(random, 33);
     c->positions = c->window + example_integer(random, 3);
-    c->vocabulary = EXAMPLE_MARKS + example_extent(random, 97);
+    c->vocabulary = EXAMPLE_SPECIAL_WORDS + example_random_extent(random, 97);
     c->heads = example_pick(random, head_counts, 4);
-    c->width = c->heads * example_extent(random, 17);
-    c->inner = example_extent(random, 65);
+    c->width = c->heads * example_random_extent(random, 17);
+    c->inner = example_random_extent(random, 65);
     c->layers = 1 + example_integer(random, 3);
     c->tree = example_integer(random, 3) > 0;
     c->depth = 1 + example_integer(random, 3);
@@ -588,16 +590,16 @@ const example k1_tree_example = {
     .original = &original,
     .is_evaluated = true,
     .baseline_reads_loss = true,
-    .wrong = wrong,
+    .check_config = check_config,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
-    .draw = draw,
-    .open = open_made,
+    .draw_config = draw_config,
+    .open = open_generated,
     .open_file = open_files,
-    .file = "texts, separated by commas, learned one after another (three made ones)",
-    .close = close_lessons,
+    .file_help = "texts to learn one after another, separated by commas (three synthetic languages)",
+    .close = close_training_texts,
     .items = words_of,
     .optimizer = optimizer,
     .choose = choose,

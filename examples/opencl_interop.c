@@ -94,10 +94,10 @@ static void close_application(application *self)
     (void)clReleaseContext(self->context);
 }
 
-/* Enqueues to = scale * from + step * (i % 17), to run after the event `behind` unless it is NULL. Returns an event for
+/* Enqueues to = scale * from + step * (i % 17), to run after wait_event unless it is NULL. Returns an event for
    its completion. The queue is flushed, so that other queues may wait for the event. */
 static cl_event enqueue_step(application *self, cl_mem from, cl_mem to, int count, const cl_float factors[2],
-                             cl_event behind)
+                             cl_event wait_event)
 {
     const size_t items = (size_t)count;
     cl_event end = NULL;
@@ -106,8 +106,8 @@ static cl_event enqueue_step(application *self, cl_mem from, cl_mem to, int coun
     for (cl_uint i = 0; i < 2; i++)
         good = good && clSetKernelArg(self->kernel, 2 + i, sizeof *factors, &factors[i]) == CL_SUCCESS;
     need(good, "clSetKernelArg");
-    need(clEnqueueNDRangeKernel(self->own, self->kernel, 1, NULL, &items, NULL, behind ? 1 : 0, behind ? &behind : NULL,
-                                &end) == CL_SUCCESS,
+    need(clEnqueueNDRangeKernel(self->own, self->kernel, 1, NULL, &items, NULL, wait_event ? 1 : 0,
+                                wait_event ? &wait_event : NULL, &end) == CL_SUCCESS,
          "clEnqueueNDRangeKernel");
     need(clFlush(self->own) == CL_SUCCESS, "clFlush");
     return end;

@@ -24,19 +24,19 @@ typedef struct ragged_config {
     double type_weight; /* weight of the loss of types */
 } ragged_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(ragged_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(ragged_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(region, "K", "transitions of a region"),
-    WHOLE(width, "D", "width"),
-    WHOLE(heads, "n_heads", "heads"),
-    WHOLE(inner, "F", "inner width"),
-    WHOLE(layers, "L", "layers"),
-    WHOLE(positions, "pos_rows", "positions that have a vector"),
-    WHOLE(grid, "grid", "rows and columns of the room"),
-    WHOLE(history, "history", "transitions of a history"),
-    WHOLE(histories, "histories", "histories to learn from"),
-    WHOLE(read_query, "read_query", "1: read each sample at its query, 0: at the batch's last position"),
-    EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "of the loss of types"),
+    INTEGER(region, "K", "transitions per region"),
+    INTEGER(width, "D", "width"),
+    INTEGER(heads, "n_heads", "heads"),
+    INTEGER(inner, "F", "inner width"),
+    INTEGER(layers, "L", "layers"),
+    INTEGER(positions, "pos_rows", "position embeddings"),
+    INTEGER(grid, "grid", "rows and columns of the room"),
+    INTEGER(history, "history", "transitions per history"),
+    INTEGER(histories, "histories", "histories to learn from"),
+    INTEGER(read_query, "read_query", "1: read each sample at its query, 0: at the batch's last position"),
+    EXAMPLE_REAL(ragged_config, type_weight, "type_loss_weight", "weight of the type loss"),
 };
 
 #define TRAINING(samples, most, rise)                                                                                 \
@@ -58,7 +58,7 @@ static int64_t most_tokens(const ragged_config *c)
     return 2 * c->region + 3;
 }
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const ragged_config *c = given;
     if (c->width < 1 || c->heads < 1 || c->inner < 1 || c->layers < 1 || c->histories < 1)
@@ -72,7 +72,7 @@ static const char *wrong(const void *given)
     if (c->grid < 2 || c->grid > 255)
         return "grid must be 2 to 255";
     if (c->history < c->region)
-        return "history must be at least K: a history without a whole region is an empty sequence";
+        return "history must be at least K, one whole region";
     return NULL;
 }
 
@@ -81,7 +81,7 @@ static void list_parameters(const void *given, example_parameters *list)
     const ragged_config *c = given;
     const int64_t D = c->width, F = c->inner;
     const double of_row = 1 / sqrt((double)ROW), of_width = 1 / sqrt((double)D), of_inner = 1 / sqrt((double)F);
-    const example_parameter_spec of_layer[] = {
+    const example_parameter_spec layer_parameters[] = {
         {"in_proj.weight", TUFF_SHAPE(3 * D, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(4 * D)), -1},
         {"in_proj.bias", TUFF_SHAPE(3 * D), EXAMPLE_CONSTANT, 0, -1},
         {"out_proj.weight", TUFF_SHAPE(D, D), EXAMPLE_UNIFORM, of_width, -1},
@@ -95,33 +95,33 @@ static void list_parameters(const void *given, example_parameters *list)
         {"ln2.gain", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 1, -1},
         {"ln2.bias", TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, -1},
     };
-    enum { OF_LAYER = sizeof of_layer / sizeof *of_layer };
-    int first[OF_LAYER];
-    example_add(list, TUFF_SHAPE(c->positions, D), EXAMPLE_NORMAL, 0.02, "pos");
-    example_add(list, TUFF_SHAPE(TYPES, D), EXAMPLE_NORMAL, 1, "Ty");
+    enum { LAYER_PARAMETERS = sizeof layer_parameters / sizeof *layer_parameters };
+    int first[LAYER_PARAMETERS];
+    example_add_parameter(list, TUFF_SHAPE(c->positions, D), EXAMPLE_NORMAL, 0.02, "pos");
+    example_add_parameter(list, TUFF_SHAPE(TYPES, D), EXAMPLE_NORMAL, 1, "Ty");
     for (int i = 0; i < (int)c->layers; i++)
-        for (int k = 0; k < OF_LAYER; k++) /* all layers start as copies of the first */
+        for (int k = 0; k < LAYER_PARAMETERS; k++) /* all layers start as copies of the first */
             if (i == 0)
-                first[k] = example_add(list, of_layer[k].shape, of_layer[k].kind, of_layer[k].scale, "layers.0.%s",
-                                       of_layer[k].name);
+                first[k] = example_add_parameter(list, layer_parameters[k].shape, layer_parameters[k].kind,
+                                                 layer_parameters[k].scale, "layers.0.%s", layer_parameters[k].name);
             else
-                example_add_copy(list, first[k], "layers.%d.%s", i, of_layer[k].name);
-    example_add(list, TUFF_SHAPE(D, ROW), EXAMPLE_UNIFORM, of_row, "Wc");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_row, "bc");
-    example_add(list, TUFF_SHAPE(c->grid * c->grid, D), EXAMPLE_NORMAL, 1, "Eq");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_start");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_end");
-    example_add(list, TUFF_SHAPE(ACTIONS, D), EXAMPLE_UNIFORM, of_width, "Wa");
-    example_add(list, TUFF_SHAPE(ACTIONS), EXAMPLE_UNIFORM, of_width, "ba");
-    example_add(list, TUFF_SHAPE(TYPES, D), EXAMPLE_UNIFORM, of_width, "Wt");
-    example_add(list, TUFF_SHAPE(TYPES), EXAMPLE_UNIFORM, of_width, "bt");
+                example_add_parameter_copy(list, first[k], "layers.%d.%s", i, layer_parameters[k].name);
+    example_add_parameter(list, TUFF_SHAPE(D, ROW), EXAMPLE_UNIFORM, of_row, "Wc");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_UNIFORM, of_row, "bc");
+    example_add_parameter(list, TUFF_SHAPE(c->grid * c->grid, D), EXAMPLE_NORMAL, 1, "Eq");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_start");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_NORMAL, 0.02, "m_end");
+    example_add_parameter(list, TUFF_SHAPE(ACTIONS, D), EXAMPLE_UNIFORM, of_width, "Wa");
+    example_add_parameter(list, TUFF_SHAPE(ACTIONS), EXAMPLE_UNIFORM, of_width, "ba");
+    example_add_parameter(list, TUFF_SHAPE(TYPES, D), EXAMPLE_UNIFORM, of_width, "Wt");
+    example_add_parameter(list, TUFF_SHAPE(TYPES), EXAMPLE_UNIFORM, of_width, "bt");
 }
 
 /* In the order of list_inputs. Token s of a sample is row gather_index[s] of the table ctx [B·N] | qemb [B] | m_start |
    m_end | zeros, plus Ty[type_index[s]] unless that index is -1. */
 enum {
     STATES,
-    ACTED,
+    PAST_ACTIONS,
     REWARDS,
     NEXT_STATES,
     QUERY_STATES,
@@ -148,12 +148,12 @@ static void list_inputs(const void *given, example_purpose purpose, example_inpu
     example_add_input(list, "target_action", TUFF_I32, TUFF_SCALAR);
 }
 
-static tuff_tensor *whole(example_build *b, int64_t value)
+static tuff_tensor *integer_constant(example_build *b, int64_t value)
 {
     return tuff_constant(b->graph, TUFF_I32, (double)value);
 }
 
-static tuff_tensor *transposed(tuff_tensor *matrix)
+static tuff_tensor *transpose(tuff_tensor *matrix)
 {
     static const int order[] = {1, 0};
     return tuff_permute(matrix, order);
@@ -162,7 +162,7 @@ static tuff_tensor *transposed(tuff_tensor *matrix)
 /* x·Wᵀ + b */
 static tuff_tensor *linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
-    return tuff_linear(x, transposed(weight), bias);
+    return tuff_linear(x, transpose(weight), bias);
 }
 
 /* The transitions as rows of 10 numbers, [B,N,10]. */
@@ -181,7 +181,7 @@ static tuff_tensor *query_cells(example_build *b)
     const ragged_config *c = b->config;
     tuff_tensor *state = example_input(b, "query_states");
     tuff_tensor *cell =
-        tuff_add(tuff_mul(example_slice(state, 1, 0, 1), whole(b, c->grid)), example_slice(state, 1, 1, 1));
+        tuff_add(tuff_mul(example_slice(state, 1, 0, 1), integer_constant(b, c->grid)), example_slice(state, 1, 1, 1));
     return tuff_reshape(cell, TUFF_SHAPE(b->batch));
 }
 
@@ -198,15 +198,15 @@ static tuff_tensor *tokens_one_by_one(example_build *b, tuff_tensor *context, tu
     tuff_tensor *vectors = tuff_embedding(tuff_concat(table, 4, 0), example_input(b, "gather_index"));
     tuff_tensor *types = tuff_pad(example_parameter(b, "Ty"), front, one_row, 0),
                 *index = example_input(b, "type_index");
-    index = tuff_where(tuff_less(index, whole(b, 0)), whole(b, TYPES), index);
+    index = tuff_where(tuff_less(index, integer_constant(b, 0)), integer_constant(b, TYPES), index);
     tuff_tensor **tokens = calloc((size_t)(S + B), sizeof *tokens), **sequences = tokens + S;
     if (!tokens)
         return vectors;
     for (int64_t sample = 0; sample < B; sample++) {
         tuff_tensor *own = tuff_reshape(example_slice(vectors, 0, sample, 1), TUFF_SHAPE(S, D));
-        tuff_tensor *of_own = tuff_reshape(example_slice(index, 0, sample, 1), TUFF_SHAPE(S));
+        tuff_tensor *own_types = tuff_reshape(example_slice(index, 0, sample, 1), TUFF_SHAPE(S));
         for (int64_t s = 0; s < S; s++)
-            tokens[s] = tuff_add(example_slice(own, 0, s, 1), tuff_embedding(types, example_slice(of_own, 0, s, 1)));
+            tokens[s] = tuff_add(example_slice(own, 0, s, 1), tuff_embedding(types, example_slice(own_types, 0, s, 1)));
         sequences[sample] = tuff_reshape(tuff_concat(tokens, (int)S, 0), TUFF_SHAPE(1, S, D));
     }
     tuff_tensor *joined = tuff_concat(sequences, (int)B, 0);
@@ -222,16 +222,17 @@ static tuff_tensor *tokens_at_once(example_build *b)
     const ragged_config *c = b->config;
     const int64_t B = b->batch, N = most_transitions(c), S = most_tokens(c), D = c->width, cells = c->grid * c->grid;
     tuff_tensor *index = example_input(b, "gather_index"), *zero = tuff_constant(b->graph, TUFF_F32, 0);
-    tuff_tensor *behind = tuff_sub(index, whole(b, B * N)); /* queries from 0 on, markers from B on */
-    tuff_tensor *is_context = tuff_less(behind, whole(b, 0));
-    tuff_tensor *is_query = tuff_and(tuff_less(whole(b, -1), behind), tuff_less(behind, whole(b, B)));
+    tuff_tensor *offset = tuff_sub(index, integer_constant(b, B * N)); /* queries from 0 on, markers from B on */
+    tuff_tensor *is_context = tuff_less(offset, integer_constant(b, 0));
+    tuff_tensor *is_query =
+        tuff_and(tuff_less(integer_constant(b, -1), offset), tuff_less(offset, integer_constant(b, B)));
     tuff_tensor *rows = tuff_embedding(tuff_reshape(context_rows(b), TUFF_SHAPE(B * N, ROW)), index);
     tuff_tensor *flag = tuff_reshape(is_context, TUFF_SHAPE(B, S, 1));
-    tuff_tensor *cell = tuff_where(is_query, tuff_reshape(query_cells(b), TUFF_SHAPE(B, 1)), whole(b, -1));
+    tuff_tensor *cell = tuff_where(is_query, tuff_reshape(query_cells(b), TUFF_SHAPE(B, 1)), integer_constant(b, -1));
     tuff_tensor *features[] = {tuff_where(flag, rows, zero), tuff_cast(flag, TUFF_F32), tuff_one_hot(cell, cells),
-                               tuff_one_hot(tuff_sub(behind, whole(b, B)), 2),
+                               tuff_one_hot(tuff_sub(offset, integer_constant(b, B)), 2),
                                tuff_one_hot(example_input(b, "type_index"), TYPES)};
-    tuff_tensor *table[] = {transposed(example_parameter(b, "Wc")),
+    tuff_tensor *table[] = {transpose(example_parameter(b, "Wc")),
                             tuff_reshape(example_parameter(b, "bc"), TUFF_SHAPE(1, D)),
                             example_parameter(b, "Eq"),
                             tuff_reshape(example_parameter(b, "m_start"), TUFF_SHAPE(1, D)),
@@ -256,7 +257,7 @@ static tuff_tensor *drop(example_build *b, tuff_tensor *x, int axis, int layer)
 {
     const ragged_config *c = b->config;
     tuff_shape one = tuff_tensor_shape(x);
-    if (b->optimized || layer < c->layers - 1 || example_dropout_of(b) <= 0)
+    if (b->optimized || layer < c->layers - 1 || example_dropout_probability(b) <= 0)
         return example_dropout(b, x);
     one.extent[axis] = 1;
     return tuff_mul(x, example_dropout(b, tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), one)));
@@ -300,7 +301,7 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, 
         qkv[i] = tuff_reshape(qkv[i], TUFF_SHAPE(b->batch, i == 0 ? Q : S, n, D / n));
     if (b->optimized && !at)
         out = tuff_attention(qkv[0], qkv[1], qkv[2],
-                             &(tuff_attention_options){.causal = true, .dropout = example_dropout_of(b)});
+                             &(tuff_attention_options){.causal = true, .dropout = example_dropout_probability(b)});
     else
         out = attention_in_steps(b, qkv, at, layer);
     return linear(tuff_reshape(out, TUFF_SHAPE(b->batch, Q, D)),
@@ -336,7 +337,7 @@ static tuff_tensor *read_positions(example_build *b)
     tuff_tensor *length = example_input(b, "length");
     if (!c->read_query)
         length = tuff_expand(tuff_reduce_max(length, samples, 1, true), TUFF_SHAPE(b->batch));
-    return tuff_sub(length, whole(b, 1));
+    return tuff_sub(length, integer_constant(b, 1));
 }
 
 /* Mean cross-entropy of the samples that have a target, and as a metric their accuracy; 0 if no sample has one. A
@@ -347,22 +348,22 @@ static tuff_tensor *cross_entropy(example_build *b, tuff_tensor *logits, const c
     tuff_tensor *wanted = example_input(b, target), *got = tuff_argmax(logits, 1, false);
     tuff_tensor *chosen = tuff_one_hot(wanted, tuff_tensor_shape(logits).extent[1]);
     tuff_tensor *count = tuff_max(tuff_sum(chosen, both, 2, false), tuff_constant(b->graph, TUFF_F32, 1));
-    tuff_tensor *right = tuff_sum(tuff_cast(tuff_equal(got, wanted), TUFF_F32), samples, 1, false);
-    example_show(b, logits, "logits_%s", name);
-    example_show(b, got, "pred_%s", name);
-    example_metric(b, name, example_show(b, tuff_div(right, count), "acc_%s", name));
+    tuff_tensor *correct = tuff_sum(tuff_cast(tuff_equal(got, wanted), TUFF_F32), samples, 1, false);
+    example_named_output(b, logits, "logits_%s", name);
+    example_named_output(b, got, "pred_%s", name);
+    example_add_metric(b, name, example_named_output(b, tuff_div(correct, count), "acc_%s", name));
     tuff_tensor *sum = tuff_sum(tuff_mul(chosen, tuff_log_softmax(logits, 1)), both, 2, false);
-    return example_show(b, tuff_div(tuff_neg(sum), count), "loss_%s", name);
+    return example_named_output(b, tuff_div(tuff_neg(sum), count), "loss_%s", name);
 }
 
-static tuff_tensor *assemble(example_build *b)
+static tuff_tensor *build_tokens(example_build *b)
 {
     if (b->optimized && b->purpose != EXAMPLE_CHECK)
         return tokens_at_once(b);
     tuff_tensor *context = linear(context_rows(b), example_parameter(b, "Wc"), example_parameter(b, "bc"));
-    example_show(b, context, "ctx");
-    tuff_tensor *queries = example_show(b, tuff_embedding(example_parameter(b, "Eq"), query_cells(b)), "qemb");
-    return example_show(b, b->optimized ? tokens_at_once(b) : tokens_one_by_one(b, context, queries), "tokens");
+    example_named_output(b, context, "ctx");
+    tuff_tensor *queries = example_named_output(b, tuff_embedding(example_parameter(b, "Eq"), query_cells(b)), "qemb");
+    return example_named_output(b, b->optimized ? tokens_at_once(b) : tokens_one_by_one(b, context, queries), "tokens");
 }
 
 static tuff_tensor *build(example_build *b)
@@ -370,15 +371,15 @@ static tuff_tensor *build(example_build *b)
     const ragged_config *c = b->config;
     const int last = (int)c->layers - 1;
     tuff_tensor *pos = example_slice(example_parameter(b, "pos"), 0, 0, most_tokens(c)), *at = read_positions(b);
-    tuff_tensor *x = example_show(b, tuff_add(assemble(b), pos), "x0");
+    tuff_tensor *x = example_named_output(b, tuff_add(build_tokens(b), pos), "x0");
     for (int i = 0; i < last; i++)
-        x = example_show(b, encode(b, x, NULL, i), "layer%d", i);
+        x = example_named_output(b, encode(b, x, NULL, i), "layer%d", i);
     /* Only one position of the last layer is read. The optimized form computes only that one, but needs the keys and
        values of all. A check without dropout compares the other positions too. */
-    const bool whole_last = !b->optimized || (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) <= 0);
-    tuff_tensor *y = whole_last ? example_show(b, encode(b, x, NULL, last), "layer%d", last) : NULL;
+    const bool whole_last = !b->optimized || (b->purpose == EXAMPLE_CHECK && example_dropout_probability(b) <= 0);
+    tuff_tensor *y = whole_last ? example_named_output(b, encode(b, x, NULL, last), "layer%d", last) : NULL;
     tuff_tensor *z = b->optimized ? encode(b, x, at, last) : element_at(y, at, 1);
-    z = example_show(b, tuff_reshape(z, TUFF_SHAPE(b->batch, c->width)), "z");
+    z = example_named_output(b, tuff_reshape(z, TUFF_SHAPE(b->batch, c->width)), "z");
     tuff_tensor *actions = linear(z, example_parameter(b, "Wa"), example_parameter(b, "ba"));
     tuff_tensor *types = linear(z, example_parameter(b, "Wt"), example_parameter(b, "bt"));
     tuff_tensor *weight = tuff_constant(b->graph, TUFF_F32, c->type_weight);
@@ -403,12 +404,12 @@ static uint8_t move_towards(const transition *at, int64_t goal_row, int64_t goal
 }
 
 /* Returns a coordinate after an action that adds or subtracts 1, kept within the room. */
-static uint8_t moved(uint8_t from, bool up, bool down, int64_t grid)
+static uint8_t move(uint8_t from, bool up, bool down, int64_t grid)
 {
     return (uint8_t)(up && from + 1 < grid ? from + 1 : down && from > 0 ? from - 1 : from);
 }
 
-static void learn(const ragged_config *c, int64_t goal, example_random *random, transition *steps)
+static void generate_history(const ragged_config *c, int64_t goal, example_random *random, transition *steps)
 {
     const uint8_t middle = (uint8_t)(c->grid / 2);
     uint8_t row = middle, column = middle;
@@ -418,8 +419,8 @@ static void learn(const ragged_config *c, int64_t goal, example_random *random, 
         const bool knows = example_uniform(random, 0, 1) < (double)t / (double)c->history;
         at->action =
             knows ? move_towards(at, goal / c->grid, goal % c->grid) : (uint8_t)example_integer(random, ACTIONS);
-        row = moved(row, at->action == 0, at->action == 1, c->grid);
-        column = moved(column, at->action == 2, at->action == 3, c->grid);
+        row = move(row, at->action == 0, at->action == 1, c->grid);
+        column = move(column, at->action == 2, at->action == 3, c->grid);
         at->reward = row * c->grid + column == goal;
         if (t % EPISODE == EPISODE - 1)
             row = column = middle;
@@ -449,7 +450,7 @@ static void *open_histories(tuff_device *device, const void *config, uint64_t se
     for (int64_t i = 0; i < made->count && made->steps; i++) {
         const int64_t place = i < made->training ? i % known : known + (i - made->training) % unknown;
         example_random random = example_random_stream(seed, ((uint64_t)1 << 40) + (uint64_t)i);
-        learn(c, tuff_shuffled_index(seed, 0, place, goals), &random, made->steps + i * made->length);
+        generate_history(c, tuff_shuffled_index(seed, 0, place, goals), &random, made->steps + i * made->length);
     }
     if (made->steps)
         return made;
@@ -457,10 +458,11 @@ static void *open_histories(tuff_device *device, const void *config, uint64_t se
     return NULL;
 }
 
-/* A sample: `before` transitions of the previous region, then `now` of the current one, then the queried state. */
+/* A sample: `previous` transitions of the previous region, then `current` of the current one, then the queried
+   state. */
 typedef struct ragged_sample {
     const transition *steps;
-    int64_t before, now;
+    int64_t previous, current;
 } ragged_sample;
 
 /* Picks from all samples of all histories. Each training epoch has its own order. */
@@ -479,7 +481,7 @@ static ragged_sample sample_at(const example_batch *batch, int64_t index)
 }
 
 /* For checks: a sample of random length, from steps that may not be consecutive. With `empty` it has no transitions. */
-static ragged_sample any_sample(const example_batch *batch, bool empty, example_random *random)
+static ragged_sample random_sample(const example_batch *batch, bool empty, example_random *random)
 {
     const ragged_config *c = batch->config;
     const histories *data = batch->data;
@@ -497,14 +499,14 @@ static int32_t place_tokens(const ragged_config *c, const example_batch *batch, 
             *type = (int32_t *)batch->inputs[TYPE_INDEX] + i * S;
     int32_t length = 0;
 #define PUT(row, kind) (index[length] = (int32_t)(row), type[length++] = (kind))
-    if (sample.before > 0) {
+    if (sample.previous > 0) {
         PUT(start, TYPE_START);
-        for (int64_t t = 0; t < sample.before; t++)
+        for (int64_t t = 0; t < sample.previous; t++)
             PUT(context + t, TYPE_STEP);
         PUT(end, TYPE_END);
     }
     PUT(start, TYPE_START);
-    for (int64_t t = sample.before; t < sample.before + sample.now; t++)
+    for (int64_t t = sample.previous; t < sample.previous + sample.current; t++)
         PUT(context + t, TYPE_STEP);
     PUT(query, TYPE_STEP);
 #undef PUT
@@ -516,8 +518,9 @@ static int32_t place_tokens(const ragged_config *c, const example_batch *batch, 
 static void fill_sample(const example_batch *batch, ragged_sample sample, int64_t i)
 {
     const ragged_config *c = batch->config;
-    const int64_t N = most_transitions(c), count = sample.before + sample.now;
-    int32_t *state = (int32_t *)batch->inputs[STATES] + i * N * 2, *action = (int32_t *)batch->inputs[ACTED] + i * N;
+    const int64_t N = most_transitions(c), count = sample.previous + sample.current;
+    int32_t *state = (int32_t *)batch->inputs[STATES] + i * N * 2,
+            *action = (int32_t *)batch->inputs[PAST_ACTIONS] + i * N;
     int32_t *next = (int32_t *)batch->inputs[NEXT_STATES] + i * N * 2, *query = batch->inputs[QUERY_STATES];
     float *reward = (float *)batch->inputs[REWARDS] + i * N;
     for (int64_t t = 0; t < N; t++) {
@@ -529,13 +532,13 @@ static void fill_sample(const example_batch *batch, ragged_sample sample, int64_
         next[2 * t] = at.next_row;
         next[2 * t + 1] = at.next_column;
     }
-    const transition asked = sample.steps[count];
-    const bool is_end = sample.now == c->region - 1;
-    query[2 * i] = asked.row;
-    query[2 * i + 1] = asked.column;
+    const transition query_state = sample.steps[count];
+    const bool is_end = sample.current == c->region - 1;
+    query[2 * i] = query_state.row;
+    query[2 * i + 1] = query_state.column;
     ((int32_t *)batch->inputs[LENGTH])[i] = place_tokens(c, batch, sample, i);
     ((int32_t *)batch->inputs[TARGET_TYPE])[i] = is_end ? TYPE_END : TYPE_STEP;
-    ((int32_t *)batch->inputs[TARGET_ACTION])[i] = is_end ? -1 : asked.action;
+    ((int32_t *)batch->inputs[TARGET_ACTION])[i] = is_end ? -1 : query_state.action;
 }
 
 static void fill(const example_batch *batch)
@@ -543,11 +546,11 @@ static void fill(const example_batch *batch)
     example_random random = example_random_stream(batch->seed, 1 + (uint64_t)batch->number);
     const bool is_check = batch->purpose == EXAMPLE_CHECK, empty = is_check && example_integer(&random, 4) == 0;
     for (int64_t i = 0; i < batch->count; i++)
-        fill_sample(batch, is_check ? any_sample(batch, empty, &random) : sample_at(batch, i), i);
+        fill_sample(batch, is_check ? random_sample(batch, empty, &random) : sample_at(batch, i), i);
 }
 
 /* Rejects batches whose lengths or token indices are out of range. */
-static const char *wrong_batch(const example_batch *batch)
+static const char *check_batch(const example_batch *batch)
 {
     const ragged_config *c = batch->config;
     const int64_t S = most_tokens(c), rows = batch->count * (most_transitions(c) + 1) + 3;
@@ -555,22 +558,22 @@ static const char *wrong_batch(const example_batch *batch)
                   *type = batch->inputs[TYPE_INDEX];
     for (int64_t i = 0; i < batch->count; i++)
         if (length[i] < 2 || length[i] > S)
-            return "a sequence is empty or too long: it has 2 to 2 K + 3 tokens";
+            return "sequence empty or too long: expected 2 to 2 K + 3 tokens";
     for (int64_t i = 0; i < batch->count * S; i++)
         if (index[i] < 0 || index[i] >= rows || type[i] < -1 || type[i] >= TYPES)
-            return "a token is no row of the table, or has no known type";
+            return "token index out of range, or unknown token type";
     return NULL;
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     ragged_config *c = config;
     c->settings.batch = 1 + example_integer(random, 5);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
-    c->region = example_extent(random, 9);
+    c->region = example_random_extent(random, 9);
     c->heads = 1 + example_integer(random, 4);
-    c->width = c->heads * example_extent(random, 17);
-    c->inner = example_extent(random, 65);
+    c->width = c->heads * example_random_extent(random, 17);
+    c->inner = example_random_extent(random, 65);
     c->layers = 1 + example_integer(random, 3);
     c->positions = most_tokens(c) + example_integer(random, 3);
     c->grid = 2 + example_integer(random, 9);
@@ -581,7 +584,7 @@ static void draw(void *config, example_random *random)
 
 const example ragged_sequence_example = {
     .name = "ragged_sequence",
-    .summary = "a transformer over ragged contexts learns what learning agents do",
+    .summary = "a transformer over ragged contexts that imitates learning agents",
     .item = "samples",
     .config_size = sizeof(ragged_config),
     .fields = fields,
@@ -589,13 +592,13 @@ const example ragged_sequence_example = {
     .small = &small,
     .original = &original,
     .baseline_reads_loss = true,
-    .wrong = wrong,
-    .wrong_batch = wrong_batch,
+    .check_config = check_config,
+    .check_batch = check_batch,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = open_histories,
     .close = close_histories,
 };

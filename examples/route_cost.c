@@ -20,17 +20,17 @@ typedef struct route_config {
     int64_t rollout;                           /* the baseline is a greedy rollout; else there is no baseline */
 } route_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(route_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(route_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(customers, "N", "customers"),
-    WHOLE(capacity, "Q", "what a vehicle carries; demands are 1 to 10"),
-    WHOLE(width, "H", "width"),
-    WHOLE(heads, "h", "heads"),
-    WHOLE(layers, "L", "layers of the encoder; the first two are layers of the decoder as well"),
-    WHOLE(factor, "f", "inner width of a layer in units of H"),
-    WHOLE(decode_steps, "decode_steps", "steps of decoding, 0: 2N, which always suffices"),
-    WHOLE(greedy_decode_steps, "greedy_decode_steps", "the same of the greedy rollout"),
-    WHOLE(rollout, "rollout", "1: the baseline is a greedy rollout of a frozen copy, 0: there is none"),
+    INTEGER(customers, "N", "customers"),
+    INTEGER(capacity, "Q", "capacity of a vehicle; demands are 1 to 10"),
+    INTEGER(width, "H", "width"),
+    INTEGER(heads, "h", "heads"),
+    INTEGER(layers, "L", "layers of the encoder; the decoder shares the first two"),
+    INTEGER(factor, "f", "inner width of a layer, as a multiple of H"),
+    INTEGER(decode_steps, "decode_steps", "decoding steps; 0: 2N, which is always enough"),
+    INTEGER(greedy_decode_steps, "greedy_decode_steps", "the same for the greedy rollout"),
+    INTEGER(rollout, "rollout", "1: baseline from a greedy rollout of a frozen copy, 0: no baseline"),
 };
 
 #define OPTIMIZER                                                                                      \
@@ -46,7 +46,7 @@ static int64_t steps_of(const route_config *c, bool greedy)
     return set > 0 ? set : 2 * c->customers;
 }
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const route_config *c = given;
     if (c->customers < 1 || c->heads < 1 || c->factor < 1 || c->layers < 1 || c->layers > MAX_LAYERS)
@@ -54,14 +54,14 @@ static const char *wrong(const void *given)
     if (c->width < 4 || c->width % 4 != 0 || c->width % c->heads != 0)
         return "H must be a multiple of 4 and of h";
     if (c->capacity < ROUTES_LARGEST_DEMAND)
-        return "no vehicle can serve a customer whose demand is 10: Q must be at least 10";
+        return "Q must be at least 10, the largest demand";
     if (c->decode_steps < 0 || c->greedy_decode_steps < 0 || steps_of(c, false) > MAX_STEPS ||
         steps_of(c, true) > MAX_STEPS)
-        return "decode_steps (2N where 0) must be at most 256";
+        return "decode_steps and greedy_decode_steps (2N if 0) must be 0 to 256";
     if (c->settings.accumulate > 1)
-        return "batches are not accumulated: advantages are of one batch";
+        return "accumulate must be at most 1: advantages are normalized within a batch";
     if (c->settings.batch < 2)
-        return "B must be at least 2: advantages are measured by their standard deviation over the batch";
+        return "B must be at least 2: advantages are normalized by their standard deviation over the batch";
     return NULL;
 }
 
@@ -74,8 +74,8 @@ static void add_layer(const route_config *c, int layer, example_parameters *list
         example_add_norm(list, H, "layers.%d.ln%d", layer, i);
     example_add_linear(list, H, 2 * c->factor * H, "layers.%d.ff1", layer);
     example_add_linear(list, c->factor * H, H, "layers.%d.ff2", layer);
-    example_add(list, TUFF_SHAPE(BINS, c->heads), EXAMPLE_NORMAL, 0.02, "layers.%d.table", layer);
-    example_add(list, TUFF_SHAPE(c->heads), EXAMPLE_CONSTANT, 0, "layers.%d.head_bias", layer);
+    example_add_parameter(list, TUFF_SHAPE(BINS, c->heads), EXAMPLE_NORMAL, 0.02, "layers.%d.table", layer);
+    example_add_parameter(list, TUFF_SHAPE(c->heads), EXAMPLE_CONSTANT, 0, "layers.%d.head_bias", layer);
 }
 
 static void list_parameters(const void *given, example_parameters *list)
@@ -99,8 +99,8 @@ static void list_parameters(const void *given, example_parameters *list)
     example_add_norm(list, H, "update.ln");
     for (int layer = 0; layer < c->layers; layer++)
         add_layer(c, layer, list);
-    example_add(list, TUFF_SHAPE(H / 4), EXAMPLE_NORMAL, 1, "depot");
-    example_add(list, TUFF_SHAPE(c->heads), EXAMPLE_CONSTANT, 1, "pointer.tau");
+    example_add_parameter(list, TUFF_SHAPE(H / 4), EXAMPLE_NORMAL, 1, "depot");
+    example_add_parameter(list, TUFF_SHAPE(c->heads), EXAMPLE_CONSTANT, 1, "pointer.tau");
 }
 
 enum { TEMPERATURE = 3 }; /* index in list_inputs */
@@ -126,24 +126,24 @@ typedef struct policy {
     example_build *b;
     const route_config *c;
     int64_t B, n, H;
-    bool is_greedy;           /* for the baseline: takes the largest logit, no dropout */
-    const char *shown_as;     /* prefix of the names given to example_show; NULL: nothing is shown */
-    routes_state start;       /* initial state of all vehicles */
-    tuff_tensor *dist, *bins; /* f32 and i32 [B,n,n] */
-    tuff_tensor *uniforms;    /* [B,T]; NULL if nothing is sampled */
-    /* Only in the optimized form, see `fold`. */
+    bool is_greedy;            /* for the baseline: takes the largest logit, no dropout */
+    const char *output_prefix; /* prefix of the names given to example_named_output; NULL: no outputs */
+    routes_state start;        /* initial state of all vehicles */
+    tuff_tensor *dist, *bins;  /* f32 and i32 [B,n,n] */
+    tuff_tensor *uniforms;     /* [B,T]; NULL if nothing is sampled */
+    /* Only in the optimized form, see `fold_matrices`. */
     tuff_tensor *bias[MAX_LAYERS], *qkv[MAX_LAYERS], *qkv_bias[MAX_LAYERS]; /* [B,h,n,n], [3H,H], [3H] */
     tuff_tensor *state, *state_bias;                                        /* [H,H+H/4+1], [H] */
     tuff_tensor *query, *query_bias;                                        /* [3H+1,H], [3H+1] */
     tuff_tensor *nodes, *advice, *advice_bias, *advice_mean;                /* [2H,H], [H/2,H], [H/2], [H/2] */
 } policy;
 
-static tuff_tensor *number(policy *p, double value)
+static tuff_tensor *constant(policy *p, double value)
 {
     return tuff_constant(p->b->graph, TUFF_F32, value);
 }
 
-static tuff_tensor *whole(policy *p, int64_t value)
+static tuff_tensor *integer_constant(policy *p, int64_t value)
 {
     return tuff_constant(p->b->graph, TUFF_I32, (double)value);
 }
@@ -187,12 +187,12 @@ static tuff_tensor *attention(policy *p, int layer, tuff_tensor *u)
 {
     const int64_t B = p->B, n = p->n, h = p->c->heads, H = p->H;
     tuff_tensor *split[3],
-        *qkv = p->b->optimized ? tuff_linear(u, example_turned(p->qkv[layer]), p->qkv_bias[layer]) : NULL;
+        *qkv = p->b->optimized ? tuff_linear(u, example_transpose(p->qkv[layer]), p->qkv_bias[layer]) : NULL;
     for (int i = 0; i < 3; i++)
         split[i] = tuff_reshape(qkv ? example_slice(qkv, 2, i * H, H)
                                     : example_linear(p->b, u, "layers.%d.%c", layer, "qkv"[i]),
                                 TUFF_SHAPE(B, n, h, H / h));
-    const double dropout = p->is_greedy ? 0 : example_dropout_of(p->b);
+    const double dropout = p->is_greedy ? 0 : example_dropout_probability(p->b);
     const tuff_attention_options options = {.bias = p->bias[layer], .dropout = dropout};
     return tuff_reshape(p->b->optimized ? tuff_attention(split[0], split[1], split[2], &options)
                                         : example_attention_in_steps(split, distance_bias(p, layer), dropout),
@@ -209,9 +209,9 @@ static tuff_tensor *transform(policy *p, int layer, tuff_tensor *x)
     return tuff_add(x, drop(p, example_linear(p->b, inner, "layers.%d.ff2", layer)));
 }
 
-static tuff_tensor *show(policy *p, tuff_tensor *value, const char *name)
+static tuff_tensor *output(policy *p, tuff_tensor *value, const char *name)
 {
-    return p->shown_as ? example_show(p->b, value, "%s%s", p->shown_as, name) : value;
+    return p->output_prefix ? example_named_output(p->b, value, "%s%s", p->output_prefix, name) : value;
 }
 
 /* Encodes the nodes, [B,n,H]. */
@@ -219,32 +219,32 @@ static tuff_tensor *encode(policy *p)
 {
     const int64_t B = p->B, n = p->n, H = p->H;
     tuff_tensor *coords = example_input(p->b, "coords"), *demand = tuff_reshape(p->start.demand, TUFF_SHAPE(B, n, 1));
-    tuff_tensor *seen = example_linear(p->b, example_joined(coords, demand, 2), "node.lin");
+    tuff_tensor *seen = example_linear(p->b, example_concat(coords, demand, 2), "node.lin");
     tuff_tensor *e1 = drop(p, tuff_relu(example_norm(p->b, seen, "node.ln")));
     tuff_tensor *e2 = example_linear(p->b, tuff_relu(example_linear(p->b, demand, "demand.lin1")), "demand.lin2");
-    tuff_tensor *is_depot = tuff_equal(tuff_reshape(p->start.node, TUFF_SHAPE(n, 1)), whole(p, 0));
-    tuff_tensor *e3 = tuff_where(is_depot, example_parameter(p->b, "depot"), number(p, 0));
+    tuff_tensor *is_depot = tuff_equal(tuff_reshape(p->start.node, TUFF_SHAPE(n, 1)), integer_constant(p, 0));
+    tuff_tensor *e3 = tuff_where(is_depot, example_parameter(p->b, "depot"), constant(p, 0));
     e3 = tuff_expand(e3, TUFF_SHAPE(B, n, H / 4));
     tuff_tensor *e = example_linear(p->b, tuff_concat((tuff_tensor *[]){e1, e2, e3}, 3, 2), "feature");
     tuff_tensor *place = example_linear(p->b, tuff_relu(example_linear(p->b, coords, "coord.lin1")), "coord.lin2");
-    e = tuff_add(show(p, e, "embed"), example_positions(p->b->graph, n, H));
-    tuff_tensor *x = example_linear(p->b, example_joined(e, place, 2), "combine");
-    show(p, x, "x0");
+    e = tuff_add(output(p, e, "embed"), example_positions(p->b->graph, n, H));
+    tuff_tensor *x = example_linear(p->b, example_concat(e, place, 2), "combine");
+    output(p, x, "x0");
     for (int layer = 0; layer < p->c->layers; layer++)
         x = transform(p, layer, x);
-    return show(p, x, "encoded");
+    return output(p, x, "encoded");
 }
 
 /* V for a value of visited, 0 or 1: [H/2]. */
-static tuff_tensor *visit(policy *p, double visited)
+static tuff_tensor *embed_visited(policy *p, double visited)
 {
-    tuff_tensor *x = tuff_expand(number(p, visited), TUFF_SHAPE(1));
+    tuff_tensor *x = tuff_expand(constant(p, visited), TUFF_SHAPE(1));
     return example_linear(p->b, tuff_relu(example_linear(p->b, x, "state.visited1")), "state.visited2");
 }
 
 /* In the optimized form, multiplies the matrices of consecutive linear maps once for all decoding steps: in a step,
    state, query and keys remain as products by `state`, `query`, `nodes` and `advice`. */
-static void fold(policy *p)
+static void fold_matrices(policy *p)
 {
     const int64_t H = p->H;
     for (int layer = 0; layer < p->c->layers; layer++) {
@@ -259,12 +259,12 @@ static void fold(policy *p)
     }
     /* state.lin1 applied to [Lin(X[c]), mean V, Cp] is state · [X[c], ReLU(Lin(r/Q)), fraction of visited nodes] +
        state_bias. */
-    tuff_tensor *lin1 = weight(p, "state.lin1"), *none = visit(p, 0);
+    tuff_tensor *lin1 = weight(p, "state.lin1"), *none = embed_visited(p, 0);
     tuff_tensor *of_current = example_slice(lin1, 1, 0, H), *of_visited = example_slice(lin1, 1, H, H / 2),
                 *of_capacity = example_slice(lin1, 1, 3 * H / 2, H / 2);
-    tuff_tensor *columns[] = {tuff_matmul(of_current, weight(p, "state.current")),
-                              tuff_matmul(of_capacity, weight(p, "state.capacity2")),
-                              tuff_reshape(tuff_matmul(of_visited, tuff_sub(visit(p, 1), none)), TUFF_SHAPE(H, 1))};
+    tuff_tensor *columns[] = {
+        tuff_matmul(of_current, weight(p, "state.current")), tuff_matmul(of_capacity, weight(p, "state.capacity2")),
+        tuff_reshape(tuff_matmul(of_visited, tuff_sub(embed_visited(p, 1), none)), TUFF_SHAPE(H, 1))};
     p->state = tuff_concat(columns, 3, 1);
     p->state_bias = tuff_add(tuff_add(tuff_matmul(of_current, bias(p, "state.current")),
                                       tuff_matmul(of_capacity, bias(p, "state.capacity2"))),
@@ -272,11 +272,11 @@ static void fold(policy *p)
     /* The mean over heads of q·kᵀ / (sqrt(Dh) τ) is q' · (K·X + bias), where q' is q with each row scaled by the factor
        of its head. `query` maps ReLU(LN(state.lin1)) to the contributions of s to update.gate1 and update.delta1, to
        Kᵀ·q', and to q' · bias. */
-    tuff_tensor *per_head = tuff_div(number(p, 1 / (sqrt((double)(H / p->c->heads)) * (double)p->c->heads)),
+    tuff_tensor *per_head = tuff_div(constant(p, 1 / (sqrt((double)(H / p->c->heads)) * (double)p->c->heads)),
                                      tuff_reshape(example_parameter(p->b, "pointer.tau"), TUFF_SHAPE(p->c->heads, 1)));
     tuff_tensor *scale =
         tuff_reshape(tuff_expand(per_head, TUFF_SHAPE(p->c->heads, H / p->c->heads)), TUFF_SHAPE(H, 1));
-    tuff_tensor *q = tuff_mul(weight(p, "pointer.q"), scale), *keys = example_turned(weight(p, "pointer.k"));
+    tuff_tensor *q = tuff_mul(weight(p, "pointer.q"), scale), *keys = example_transpose(weight(p, "pointer.k"));
     tuff_tensor *q_bias = tuff_mul(bias(p, "pointer.q"), tuff_reshape(scale, TUFF_SHAPE(H)));
     tuff_tensor *k_bias = tuff_reshape(bias(p, "pointer.k"), TUFF_SHAPE(1, H));
     tuff_tensor *gate = weight(p, "update.gate1"), *delta = weight(p, "update.delta1"), *lin2 = weight(p, "state.lin2");
@@ -288,7 +288,7 @@ static void fold(policy *p)
     tuff_tensor *rows = tuff_concat(of_s, 4, 0);
     p->query = tuff_matmul(rows, lin2);
     p->query_bias = tuff_add(tuff_matmul(rows, bias(p, "state.lin2")), tuff_concat(shifts, 4, 0));
-    p->nodes = example_joined(example_slice(gate, 1, 0, H), example_slice(delta, 1, 0, H), 0);
+    p->nodes = example_concat(example_slice(gate, 1, 0, H), example_slice(delta, 1, 0, H), 0);
     p->advice = tuff_matmul(weight(p, "pointer.p1"), weight(p, "pointer.v"));
     p->advice_bias = tuff_add(tuff_matmul(weight(p, "pointer.p1"), bias(p, "pointer.v")), bias(p, "pointer.p1"));
     p->advice_mean = tuff_mean(weight(p, "pointer.p2"), (int[]){0}, 1, false);
@@ -301,7 +301,7 @@ typedef struct state {
 } state;
 
 /* ReLU(LN(state.lin1)), [B,H]; s is a linear map of it. */
-static tuff_tensor *sense(policy *p, const state *now)
+static tuff_tensor *encode_state(policy *p, const state *now)
 {
     const int64_t B = p->B, n = p->n, H = p->H;
     tuff_tensor *load = tuff_reshape(tuff_div(now->at.left, now->at.capacity), TUFF_SHAPE(B, 1));
@@ -309,10 +309,10 @@ static tuff_tensor *sense(policy *p, const state *now)
     if (p->b->optimized) {
         /* X[c] as a masked sum, because the gradient of a gather would be a scatter. */
         tuff_tensor *here = tuff_reshape(now->at.here, TUFF_SHAPE(B, n, 1));
-        tuff_tensor *at = total(tuff_where(here, now->nodes, number(p, 0)), 1);
-        tuff_tensor *share = tuff_mul(tuff_reshape(now->at.count, TUFF_SHAPE(B, 1)), number(p, 1 / (double)n));
+        tuff_tensor *at = total(tuff_where(here, now->nodes, constant(p, 0)), 1);
+        tuff_tensor *share = tuff_mul(tuff_reshape(now->at.count, TUFF_SHAPE(B, 1)), constant(p, 1 / (double)n));
         tuff_tensor *seen = tuff_concat((tuff_tensor *[]){at, cp, share}, 3, 1);
-        return tuff_relu(example_norm(p->b, tuff_linear(seen, example_turned(p->state), p->state_bias), "state.ln"));
+        return tuff_relu(example_norm(p->b, tuff_linear(seen, example_transpose(p->state), p->state_bias), "state.ln"));
     }
     tuff_tensor *index = tuff_reshape(now->at.current, TUFF_SHAPE(B, 1, 1));
     tuff_tensor *at = tuff_reshape(tuff_gather(now->nodes, index, 1), TUFF_SHAPE(B, H));
@@ -329,7 +329,7 @@ static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_
 {
     tuff_tensor *g = tuff_sigmoid(example_linear(p->b, tuff_relu(gate), "update.gate2"));
     tuff_tensor *d = example_linear(p->b, tuff_relu(example_norm(p->b, delta, "update.ln")), "update.delta2");
-    tuff_tensor *weights = tuff_where(now->at.visited, number(p, 0.5), number(p, 1));
+    tuff_tensor *weights = tuff_where(now->at.visited, constant(p, 0.5), constant(p, 1));
     weights = tuff_reshape(weights, TUFF_SHAPE(p->B, p->n, 1));
     tuff_tensor *x = tuff_add(now->nodes, tuff_mul(tuff_mul(g, d), weights));
     for (int layer = 0; layer < p->c->layers && layer < 2; layer++)
@@ -337,33 +337,34 @@ static tuff_tensor *update(policy *p, const state *now, tuff_tensor *gate, tuff_
     return x;
 }
 
-/* Returns the logits [B,n] before masking, and updates X, from the result of `sense`. */
-static tuff_tensor *point_folded(policy *p, state *now, tuff_tensor *z, bool updates)
+/* Returns the logits [B,n] before masking, and updates X, from the result of `encode_state`. */
+static tuff_tensor *score_nodes(policy *p, state *now, tuff_tensor *z, bool updates)
 {
     const int64_t B = p->B, H = p->H;
-    tuff_tensor *w = tuff_reshape(tuff_linear(z, example_turned(p->query), p->query_bias), TUFF_SHAPE(B, 1, 3 * H + 1));
+    tuff_tensor *w =
+        tuff_reshape(tuff_linear(z, example_transpose(p->query), p->query_bias), TUFF_SHAPE(B, 1, 3 * H + 1));
     if (updates) {
-        tuff_tensor *u = tuff_add(tuff_matmul(now->nodes, example_turned(p->nodes)), example_slice(w, 2, 0, 2 * H));
+        tuff_tensor *u = tuff_add(tuff_matmul(now->nodes, example_transpose(p->nodes)), example_slice(w, 2, 0, 2 * H));
         now->nodes = update(p, now, example_slice(u, 2, 0, H), example_slice(u, 2, H, H));
     }
-    tuff_tensor *advice = tuff_relu(tuff_linear(now->nodes, example_turned(p->advice), p->advice_bias));
+    tuff_tensor *advice = tuff_relu(tuff_linear(now->nodes, example_transpose(p->advice), p->advice_bias));
     tuff_tensor *match = total(tuff_mul(now->nodes, example_slice(w, 2, 2 * H, H)), 2);
     tuff_tensor *advised = total(tuff_mul(advice, p->advice_mean), 2);
     return tuff_add(tuff_add(match, advised), tuff_reshape(example_slice(w, 2, 3 * H, 1), TUFF_SHAPE(B, 1)));
 }
 
 /* The same as published: mean over heads of q·kᵀ / (sqrt(Dh) τ) + p. */
-static tuff_tensor *point_in_steps(policy *p, state *now, tuff_tensor *s, bool updates)
+static tuff_tensor *score_nodes_in_steps(policy *p, state *now, tuff_tensor *s, bool updates)
 {
     const int64_t B = p->B, n = p->n, H = p->H, h = p->c->heads;
     if (updates) {
         tuff_tensor *u =
-            example_joined(now->nodes, tuff_expand(tuff_reshape(s, TUFF_SHAPE(B, 1, H)), TUFF_SHAPE(B, n, H)), 2);
+            example_concat(now->nodes, tuff_expand(tuff_reshape(s, TUFF_SHAPE(B, 1, H)), TUFF_SHAPE(B, n, H)), 2);
         now->nodes = update(p, now, example_linear(p->b, u, "update.gate1"), example_linear(p->b, u, "update.delta1"));
     }
     tuff_tensor *q = tuff_reshape(example_linear(p->b, s, "pointer.q"), TUFF_SHAPE(B, 1, h, H / h));
     tuff_tensor *k = tuff_reshape(example_linear(p->b, now->nodes, "pointer.k"), TUFF_SHAPE(B, n, h, H / h));
-    tuff_tensor *a = tuff_mul(total(tuff_mul(q, k), 3), number(p, 1 / sqrt((double)(H / h))));
+    tuff_tensor *a = tuff_mul(total(tuff_mul(q, k), 3), constant(p, 1 / sqrt((double)(H / h))));
     a = tuff_div(a, example_parameter(p->b, "pointer.tau"));
     tuff_tensor *v = example_linear(p->b, now->nodes, "pointer.v");
     tuff_tensor *advice = example_linear(p->b, tuff_relu(example_linear(p->b, v, "pointer.p1")), "pointer.p2");
@@ -389,22 +390,22 @@ typedef struct rollout {
     tuff_tensor *unfinished; /* rank 0: fraction of the instances that need more steps */
 } rollout;
 
-/* Values of each step that are passed to example_show, and the actions. */
+/* Values of each step that are passed to example_named_output, and the actions. */
 static const char *const step_names[] = {"state",   "mask", "logits",    "probs",        "capacity",
                                          "current", "done", "step_logp", "step_entropy", "actions"};
-enum { SHOWN = sizeof step_names / sizeof *step_names };
+enum { STEP_OUTPUTS = sizeof step_names / sizeof *step_names };
 typedef struct steps {
-    tuff_tensor *shown[SHOWN][MAX_STEPS], *actions[MAX_STEPS + 1];
+    tuff_tensor *outputs[STEP_OUTPUTS][MAX_STEPS], *actions[MAX_STEPS + 1];
 } steps;
 
 static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
 {
-    tuff_tensor *zero = number(p, 0), *mask = routes_mask(&now->at), *z = sense(p, now);
-    tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* in the optimized form only shown */
-    tuff_tensor *raw = p->b->optimized ? point_folded(p, now, z, t > 0) : point_in_steps(p, now, s, t > 0);
-    tuff_tensor *logits = tuff_where(mask, number(p, -1e9), raw);
+    tuff_tensor *zero = constant(p, 0), *mask = routes_mask(&now->at), *z = encode_state(p, now);
+    tuff_tensor *s = example_linear(p->b, z, "state.lin2"); /* in the optimized form only an output */
+    tuff_tensor *raw = p->b->optimized ? score_nodes(p, now, z, t > 0) : score_nodes_in_steps(p, now, s, t > 0);
+    tuff_tensor *logits = tuff_where(mask, constant(p, -1e9), raw);
     tuff_tensor *scaled = p->is_greedy ? logits : tuff_div(logits, example_input(p->b, "temperature"));
-    tuff_tensor *chances = tuff_softmax(scaled, 1), *lp = tuff_log(tuff_add(chances, number(p, 1e-10)));
+    tuff_tensor *chances = tuff_softmax(scaled, 1), *lp = tuff_log(tuff_add(chances, constant(p, 1e-10)));
     tuff_tensor *action = choose(p, t, logits, mask, chances);
     const routes_state before = now->at;
     routes_move(&now->at, action);
@@ -417,9 +418,10 @@ static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
     sums->logp = t > 0 ? tuff_add(sums->logp, logp) : logp;
     sums->entropy = t > 0 ? tuff_add(sums->entropy, entropy) : entropy;
     tuff_tensor *largest = p->is_greedy ? tuff_argmax(logits, 1, false) : action;
-    tuff_tensor *shown[] = {s, mask, logits, chances, before.left, before.current, before.done, logp, entropy, largest};
-    for (int i = 0; i < SHOWN; i++)
-        all->shown[i][t] = shown[i];
+    tuff_tensor *outputs[] = {s,           mask, logits,  chances, before.left, before.current,
+                              before.done, logp, entropy, largest};
+    for (int i = 0; i < STEP_OUTPUTS; i++)
+        all->outputs[i][t] = outputs[i];
     all->actions[t + 1] = action;
 }
 
@@ -430,13 +432,13 @@ static tuff_tensor *cost_of(policy *p, tuff_tensor *route)
     const int64_t T = tuff_tensor_shape(route).extent[1] - 1;
     tuff_tensor *from = example_slice(route, 1, 0, T), *to = example_slice(route, 1, 1, T);
     if (p->b->optimized) {
-        tuff_tensor *index = tuff_add(tuff_mul(from, whole(p, n)), to);
+        tuff_tensor *index = tuff_add(tuff_mul(from, integer_constant(p, n)), to);
         return total(tuff_gather(tuff_reshape(p->dist, TUFF_SHAPE(B, n * n)), index, 1), 1);
     }
     /* As in the published code: rows by the first index, elements by the second, a mask for padding, a sum. */
     tuff_tensor *rows = tuff_gather(p->dist, tuff_reshape(from, TUFF_SHAPE(B, T, 1)), 1);
     tuff_tensor *legs = tuff_reshape(tuff_gather(rows, tuff_reshape(to, TUFF_SHAPE(B, T, 1)), 2), TUFF_SHAPE(B, T));
-    tuff_tensor *is_leg = tuff_cast(tuff_less(whole(p, -1), to), TUFF_F32);
+    tuff_tensor *is_leg = tuff_cast(tuff_less(integer_constant(p, -1), to), TUFF_F32);
     return total(tuff_mul(legs, is_leg), 1);
 }
 
@@ -446,17 +448,17 @@ static rollout decode(policy *p)
     rollout made = {0};
     steps all;
     if (p->b->optimized)
-        fold(p);
+        fold_matrices(p);
     state now = {.at = p->start, .nodes = encode(p)};
     all.actions[0] = now.at.current;
     for (int t = 0; t < T; t++)
         decode_step(p, t, &now, &made, &all);
-    show(p, now.nodes, "nodes_last");
-    for (int i = 0; i < SHOWN && p->b->purpose == EXAMPLE_CHECK; i++)
-        show(p, example_stacked(all.shown[i], T), step_names[i]);
-    made.route = show(p, example_stacked(all.actions, T + 1), "routes");
-    made.cost = show(p, cost_of(p, made.route), "cost");
-    made.unfinished = tuff_sub(number(p, 1), mean(tuff_cast(now.at.done, TUFF_F32)));
+    output(p, now.nodes, "nodes_last");
+    for (int i = 0; i < STEP_OUTPUTS && p->b->purpose == EXAMPLE_CHECK; i++)
+        output(p, example_stack(all.outputs[i], T), step_names[i]);
+    made.route = output(p, example_stack(all.actions, T + 1), "routes");
+    made.cost = output(p, cost_of(p, made.route), "cost");
+    made.unfinished = tuff_sub(constant(p, 1), mean(tuff_cast(now.at.done, TUFF_F32)));
     return made;
 }
 
@@ -473,39 +475,39 @@ static tuff_tensor *distances(policy *p)
 }
 
 /* Mean and geometric mean of cost / N. The published code repeats the computation of the cost for each. */
-static void show_costs(policy *p, const rollout *made)
+static void output_costs(policy *p, const rollout *made)
 {
-    tuff_tensor *N = number(p, (double)p->c->customers);
+    tuff_tensor *N = constant(p, (double)p->c->customers);
     tuff_tensor *cost[2] = {made->cost, made->cost};
     for (int i = 0; i < 2 && !p->b->optimized; i++)
         cost[i] = cost_of(p, made->route);
-    tuff_tensor *per_customer = show(p, mean(tuff_div(cost[0], N)), "cost_per_customer_mean");
+    tuff_tensor *per_customer = output(p, mean(tuff_div(cost[0], N)), "cost_per_customer_mean");
     tuff_tensor *geometric = tuff_exp(mean(tuff_log(tuff_div(cost[1], N))));
-    example_metric(p->b, "cost", per_customer);
-    example_metric(p->b, "geometric cost", show(p, geometric, "cost_per_customer_geometric"));
-    example_metric(p->b, "entropy", mean(made->entropy));
-    example_metric(p->b, "unfinished", made->unfinished);
+    example_add_metric(p->b, "cost", per_customer);
+    example_add_metric(p->b, "geometric cost", output(p, geometric, "cost_per_customer_geometric"));
+    example_add_metric(p->b, "entropy", mean(made->entropy));
+    example_add_metric(p->b, "unfinished", made->unfinished);
 }
 
 static tuff_tensor *build(example_build *b)
 {
     const route_config *c = b->config;
-    policy p = {.b = b, .c = c, .B = b->batch, .n = c->customers + 1, .H = c->width, .shown_as = ""};
+    policy p = {.b = b, .c = c, .B = b->batch, .n = c->customers + 1, .H = c->width, .output_prefix = ""};
     p.dist = distances(&p);
-    tuff_tensor *N = number(&p, (double)c->customers);
-    p.bins = tuff_cast(tuff_min(tuff_mul(p.dist, number(&p, 10)), number(&p, BINS - 1)), TUFF_I32);
-    p.start = routes_begin(tuff_cast(example_input(b, "demand"), TUFF_F32),
+    tuff_tensor *N = constant(&p, (double)c->customers);
+    p.bins = tuff_cast(tuff_min(tuff_mul(p.dist, constant(&p, 10)), constant(&p, BINS - 1)), TUFF_I32);
+    p.start = routes_start(tuff_cast(example_input(b, "demand"), TUFF_F32),
                            tuff_cast(example_input(b, "capacity"), TUFF_F32));
     policy greedy = p;
     greedy.is_greedy = true;
-    greedy.shown_as = b->purpose == EXAMPLE_CHECK ? "greedy." : NULL;
+    greedy.output_prefix = b->purpose == EXAMPLE_CHECK ? "greedy." : NULL;
     policy frozen = greedy;
     if (b->purpose != EXAMPLE_CHECK)
         p.uniforms = tuff_random(b->graph, TUFF_SHAPE(b->batch, steps_of(c, false)));
-    show(&p, p.dist, "dist");
-    show(&p, p.bins, "bins");
+    output(&p, p.dist, "dist");
+    output(&p, p.bins, "bins");
     const rollout made = decode(&p);
-    tuff_tensor *own = made.cost, *baseline = tuff_mul(made.cost, number(&p, 0)), *other = own;
+    tuff_tensor *own = made.cost, *baseline = tuff_mul(made.cost, constant(&p, 0)), *other = own;
     if (b->purpose == EXAMPLE_VALIDATE && c->rollout)
         own = decode(&greedy).cost;
     if (c->rollout) {
@@ -516,7 +518,7 @@ static tuff_tensor *build(example_build *b)
         baseline = tuff_div(other, N);
     }
     reinforce_add_gain(b, own, other);
-    show_costs(&p, &made);
+    output_costs(&p, &made);
     return b->purpose == EXAMPLE_VALIDATE ? mean(tuff_div(made.cost, N))
                                           : reinforce_loss(b, made.cost, baseline, made.logp, made.entropy);
 }
@@ -558,13 +560,13 @@ static tuff_status before_step(example_run *run)
     return status;
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     static const int64_t head_counts[] = {1, 2, 3, 4};
     route_config *c = config;
     c->settings.batch = 2 + example_integer(random, 3);
     c->settings.dropout = example_integer(random, 2) ? 0.1 : 0;
-    c->customers = example_extent(random, 7);
+    c->customers = example_random_extent(random, 7);
     c->capacity = 10 + example_integer(random, 30);
     c->heads = example_pick(random, head_counts, 4);
     c->width = 4 * c->heads * (1 + example_integer(random, 5));
@@ -586,16 +588,16 @@ const example route_cost_example = {
     .original = &original,
     .has_frozen = true,
     .baseline_reads_loss = true,
-    .wrong = wrong,
+    .check_config = check_config,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
     .fill_fixed = fill_fixed,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = reinforce_open,
     .optimizer = reinforce_optimizer,
     .close = free,
     .before_step = before_step,
-    .validated = reinforce_validated,
+    .after_validation = reinforce_after_validation,
 };

@@ -19,16 +19,16 @@ typedef struct vision_config {
     int64_t softmax; /* of the scores / sqrt(N); the published training uses raw scores */
 } vision_config;
 
-#define WHOLE(member, name, meaning) EXAMPLE_WHOLE(vision_config, member, name, meaning)
+#define INTEGER(member, name, meaning) EXAMPLE_INTEGER(vision_config, member, name, meaning)
 static const example_field fields[] = {
-    WHOLE(channels, "C", "channels of an image"),
-    WHOLE(size, "s", "rows and columns of an image"),
-    WHOLE(patch, "p", "rows and columns of a patch"),
-    WHOLE(width, "D", "width"),
-    WHOLE(heads, "n", "heads"),
-    WHOLE(multiple, "mult", "elements of the codes of all heads, over D"),
-    WHOLE(recurrences, "L", "recurrences"),
-    WHOLE(softmax, "use_softmax", "1: attention with softmax"),
+    INTEGER(channels, "C", "channels per image"),
+    INTEGER(size, "s", "rows and columns of an image"),
+    INTEGER(patch, "p", "rows and columns of a patch"),
+    INTEGER(width, "D", "width"),
+    INTEGER(heads, "n", "heads"),
+    INTEGER(multiple, "mult", "width of the codes of all heads, as a multiple of D"),
+    INTEGER(recurrences, "L", "recurrences"),
+    INTEGER(softmax, "use_softmax", "1: softmax attention, 0: linear attention"),
 };
 
 /* The published warmup lags by one step: its first step has rate 0. */
@@ -55,7 +55,7 @@ static const vision_config original = {
 
 static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 
-static const char *wrong(const void *given)
+static const char *check_config(const void *given)
 {
     const vision_config *c = given;
     if (c->channels < 1 || c->channels > MAX_CHANNELS || c->size < 1 || c->patch < 1 || c->width < 1 || c->heads < 1 ||
@@ -64,7 +64,7 @@ static const char *wrong(const void *given)
     if (c->size % c->patch != 0)
         return "s must be a multiple of p";
     if (c->multiple * c->width % (2 * c->heads) != 0)
-        return "mult D must be a multiple of 2 n";
+        return "mult * D must be a multiple of 2 * n";
     return NULL;
 }
 
@@ -83,15 +83,17 @@ static void list_parameters(const void *given, example_parameters *list)
     const vision_config *c = given;
     const int64_t C = c->channels, p = c->patch, D = c->width, n = c->heads, N = code_of(c);
     const double code = sqrt(6.0 / (double)((D + n) * N)), area = (double)(p * p);
-    example_add(list, TUFF_SHAPE(n * N, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(n * N + D)), "Dc");
-    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "E");
-    example_add(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "F");
-    example_add(list, TUFF_SHAPE(D, C, p, p), EXAMPLE_UNIFORM, sqrt(6 / ((double)(C + D) * area)), "patch.weight");
-    example_add(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "patch.bias");
-    example_add(list, TUFF_SHAPE(1, 1, D), EXAMPLE_CONSTANT, 0, "cls");
-    example_add(list, TUFF_SHAPE(1, tokens_of(c), D), EXAMPLE_NORMAL, 0.02, "pos");
-    example_add(list, TUFF_SHAPE(CLASSES, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(D + CLASSES)), "head.weight");
-    example_add(list, TUFF_SHAPE(CLASSES), EXAMPLE_CONSTANT, 0, "head.bias");
+    example_add_parameter(list, TUFF_SHAPE(n * N, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(n * N + D)), "Dc");
+    example_add_parameter(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "E");
+    example_add_parameter(list, TUFF_SHAPE(n, D, N), EXAMPLE_UNIFORM, code, "F");
+    example_add_parameter(list, TUFF_SHAPE(D, C, p, p), EXAMPLE_UNIFORM, sqrt(6 / ((double)(C + D) * area)),
+                          "patch.weight");
+    example_add_parameter(list, TUFF_SHAPE(D), EXAMPLE_CONSTANT, 0, "patch.bias");
+    example_add_parameter(list, TUFF_SHAPE(1, 1, D), EXAMPLE_CONSTANT, 0, "cls");
+    example_add_parameter(list, TUFF_SHAPE(1, tokens_of(c), D), EXAMPLE_NORMAL, 0.02, "pos");
+    example_add_parameter(list, TUFF_SHAPE(CLASSES, D), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(D + CLASSES)),
+                          "head.weight");
+    example_add_parameter(list, TUFF_SHAPE(CLASSES), EXAMPLE_CONSTANT, 0, "head.bias");
 }
 
 static void list_inputs(const void *given, example_purpose purpose, example_inputs *list)
@@ -108,7 +110,7 @@ static tuff_tensor *norm(tuff_tensor *x)
 }
 
 /* Elements first, first + step, ... along an axis, up to but not including stop. */
-static tuff_tensor *part(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
+static tuff_tensor *slice_axis(tuff_tensor *x, int axis, int64_t first, int64_t stop, int64_t step)
 {
     tuff_shape shape = tuff_tensor_shape(x);
     int64_t from[TUFF_MAX_RANK] = {0}, to[TUFF_MAX_RANK], by[TUFF_MAX_RANK];
@@ -143,7 +145,7 @@ static tuff_tensor *embed(example_build *b)
     tuff_tensor *const parts[] = {tuff_expand(example_parameter(b, "cls"), TUFF_SHAPE(b->batch, 1, c->width)),
                                   embed_patches(b)};
     tuff_tensor *x = tuff_add(tuff_concat(parts, 2, 1), example_parameter(b, "pos"));
-    return example_show(b, x, "tokens");
+    return example_named_output(b, x, "tokens");
 }
 
 /* Fraction of a full turn by which an element of a code rotates per token, in f32 as published; equal within a pair. */
@@ -199,8 +201,8 @@ static tuff_tensor *rope_in_steps(tuff_tensor *u, tables angles)
     column.rank = 5;
     column.extent[3] = shape.extent[3] / 2;
     column.extent[4] = 1;
-    tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(part(u, 3, 1, shape.extent[3], 2)), column),
-                                 tuff_reshape(part(u, 3, 0, shape.extent[3], 2), column)};
+    tuff_tensor *const pair[] = {tuff_reshape(tuff_neg(slice_axis(u, 3, 1, shape.extent[3], 2)), column),
+                                 tuff_reshape(slice_axis(u, 3, 0, shape.extent[3], 2), column)};
     return tuff_add(tuff_mul(u, angles.cosines), tuff_mul(tuff_reshape(tuff_concat(pair, 2, 4), shape), angles.sines));
 }
 
@@ -212,7 +214,7 @@ static tuff_tensor *rope(example_build *b, tuff_tensor *u, tables angles)
     const tuff_shape table = TUFF_SHAPE(1, T, 1, 1, half);
     tuff_tensor *sign = tuff_constant_data(b->graph, TUFF_F32, TUFF_SHAPE(2, 1), signs);
     tuff_tensor *sines = tuff_mul(tuff_reshape(angles.sines, table), sign);
-    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(part(u, 3, 1, -1, -1), sines));
+    return tuff_add(tuff_mul(u, tuff_reshape(angles.cosines, table)), tuff_mul(slice_axis(u, 3, 1, -1, -1), sines));
 }
 
 /* Scores Q·Rᵀ[B,n,count,T] from q[B,n,count,N] and r[B,n,T,N]. */
@@ -243,15 +245,15 @@ static tuff_tensor *recur_in_steps(example_build *b, tuff_tensor *x, int step)
     tuff_tensor *gated = example_dropout(b, tuff_mul(u, z));
     tuff_tensor *w = tuff_reshape(tuff_permute(gated, heads_last), TUFF_SHAPE(B, T, c->heads * code_of(c)));
     if (step == 0) {
-        example_show(b, angles.cosines, "rope_cos");
-        example_show(b, angles.sines, "rope_sin");
-        example_show(b, u, "U_0");
-        example_show(b, scores, "scores_0");
-        example_show(b, y, "Y_0");
-        example_show(b, w, "w_0");
+        example_named_output(b, angles.cosines, "rope_cos");
+        example_named_output(b, angles.sines, "rope_sin");
+        example_named_output(b, u, "U_0");
+        example_named_output(b, scores, "scores_0");
+        example_named_output(b, y, "Y_0");
+        example_named_output(b, w, "w_0");
     }
     x = norm(tuff_add(x, norm(tuff_matmul(w, example_parameter(b, "Dc")))));
-    return example_show(b, x, "x_after_rec_%d", step);
+    return example_named_output(b, x, "x_after_rec_%d", step);
 }
 
 /* Parameters of the optimized form, prepared once for all recurrences: heads side by side, and the elements of a code
@@ -261,21 +263,21 @@ typedef struct weights {
     tables angles;
 } weights;
 
-static weights prepare(example_build *b)
+static weights prepare_weights(example_build *b)
 {
-    static const int of_e[] = {1, 0, 3, 2}, of_f[] = {0, 1, 3, 2}, of_dc[] = {0, 2, 1, 3};
+    static const int order_e[] = {1, 0, 3, 2}, order_f[] = {0, 1, 3, 2}, order_dc[] = {0, 2, 1, 3};
     const vision_config *c = b->config;
     const int64_t D = c->width, n = c->heads, N = code_of(c);
     const tuff_shape pairs = TUFF_SHAPE(n, D, N / 2, 2);
-    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), of_e);
-    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), of_f);
-    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), of_dc);
+    tuff_tensor *e = tuff_permute(tuff_reshape(example_parameter(b, "E"), pairs), order_e);
+    tuff_tensor *f = tuff_permute(tuff_reshape(example_parameter(b, "F"), pairs), order_f);
+    tuff_tensor *dc = tuff_permute(tuff_reshape(example_parameter(b, "Dc"), TUFF_SHAPE(n, N / 2, 2, D)), order_dc);
     return (weights){tuff_reshape(e, TUFF_SHAPE(D, n * N)), tuff_reshape(f, TUFF_SHAPE(n, D, N)),
                      tuff_reshape(dc, TUFF_SHAPE(n * N, D)), constant_tables(b)};
 }
 
 /* Converts [B,count,n,2,N/2] to [B,n,count,N], the order of the published form. */
-static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
+static tuff_tensor *to_published_order(example_build *b, tuff_tensor *x)
 {
     static const int order[] = {0, 2, 1, 4, 3};
     const tuff_shape shape = tuff_tensor_shape(x);
@@ -284,7 +286,7 @@ static tuff_tensor *published_order(example_build *b, tuff_tensor *x)
 }
 
 /* Expands a table of pairs [T,N/2] to one of elements [T,N]. */
-static tuff_tensor *of_elements(tuff_tensor *x)
+static tuff_tensor *expand_pairs(tuff_tensor *x)
 {
     const int64_t T = tuff_tensor_shape(x).extent[0], half = tuff_tensor_shape(x).extent[1];
     return tuff_reshape(tuff_expand(tuff_reshape(x, TUFF_SHAPE(T, half, 1)), TUFF_SHAPE(T, half, 2)),
@@ -305,40 +307,40 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
     u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
     tuff_tensor *r = tuff_permute(tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N)), exchanged);
-    tuff_tensor *scores = tuff_reshape(scores_of(b, part(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
+    tuff_tensor *scores = tuff_reshape(scores_of(b, slice_axis(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
     tuff_tensor *y = norm(tuff_reshape(tuff_matmul(scores, x), TUFF_SHAPE(B, n, count, D)));
     tuff_tensor *rows = tuff_reshape(tuff_permute(y, outwards), TUFF_SHAPE(n, B * count, D));
     tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
     z = tuff_reshape(tuff_permute(z, back), codes);
     /* Drops the same elements as the published form. */
     tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
-    kept = part(example_dropout(b, kept), 2, 0, count, 1);
+    kept = slice_axis(example_dropout(b, kept), 2, 0, count, 1);
     kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
-    tuff_tensor *gated = tuff_mul(tuff_mul(part(u, 1, 0, count, 1), z), kept);
+    tuff_tensor *gated = tuff_mul(tuff_mul(slice_axis(u, 1, 0, count, 1), z), kept);
     tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
     if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
-        example_show(b, of_elements(w->angles.cosines), "rope_cos");
-        example_show(b, of_elements(w->angles.sines), "rope_sin");
-        example_show(b, published_order(b, u), "U_0");
-        example_show(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
-        example_show(b, y, "Y_0");
-        tuff_tensor *joined = tuff_permute(published_order(b, gated), exchanged);
-        example_show(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
+        example_named_output(b, expand_pairs(w->angles.cosines), "rope_cos");
+        example_named_output(b, expand_pairs(w->angles.sines), "rope_sin");
+        example_named_output(b, to_published_order(b, u), "U_0");
+        example_named_output(b, tuff_reshape(scores, TUFF_SHAPE(B, n, T, T)), "scores_0");
+        example_named_output(b, y, "Y_0");
+        tuff_tensor *joined = tuff_permute(to_published_order(b, gated), exchanged);
+        example_named_output(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }
-    return norm(tuff_add(part(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
+    return norm(tuff_add(slice_axis(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
 
 /* Returns x after all recurrences; only the class token is required. */
 static tuff_tensor *recur_all(example_build *b, tuff_tensor *x)
 {
     const vision_config *c = b->config;
-    const weights w = prepare(b);
+    const weights w = prepare_weights(b);
     for (int step = 0; step < c->recurrences - 1; step++)
-        x = example_show(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
+        x = example_named_output(b, recur(b, x, &w, tokens_of(c), step), "x_after_rec_%d", step);
     const int last = (int)c->recurrences - 1;
     tuff_tensor *class_token = recur(b, x, &w, 1, last);
-    if (b->purpose == EXAMPLE_CHECK && example_dropout_of(b) == 0) /* golden files hold all tokens */
-        example_show(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
+    if (b->purpose == EXAMPLE_CHECK && example_dropout_probability(b) == 0) /* golden files hold all tokens */
+        example_named_output(b, recur(b, x, &w, tokens_of(c), last), "x_after_rec_%d", last);
     return class_token;
 }
 
@@ -351,12 +353,12 @@ static tuff_tensor *build(example_build *b)
         x = recur_in_steps(b, x, step);
     if (b->optimized)
         x = recur_all(b, x);
-    tuff_tensor *class_token = tuff_reshape(part(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
+    tuff_tensor *class_token = tuff_reshape(slice_axis(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
     tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
     tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
-    example_show(b, logits, "logits");
-    tuff_tensor *right = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
-    example_metric(b, "accuracy", tuff_mean(right, samples, 1, false));
+    example_named_output(b, logits, "logits");
+    tuff_tensor *correct = tuff_cast(tuff_equal(tuff_argmax(logits, 1, false), labels), TUFF_F32);
+    example_add_metric(b, "accuracy", tuff_mean(correct, samples, 1, false));
     return tuff_cross_entropy(logits, labels, -100, 0);
 }
 
@@ -379,7 +381,7 @@ static void close_images(void *data)
     free(self);
 }
 
-static image_set *make_images(int64_t count, int64_t channels)
+static image_set *create_images(int64_t count, int64_t channels)
 {
     image_set *made = calloc(1, sizeof *made);
     if (!made)
@@ -413,7 +415,7 @@ static void draw_image(example_random *random, int64_t channels, int label, unsi
 static void *open_synthetic(tuff_device *device, const void *config, uint64_t seed)
 {
     const vision_config *c = config;
-    image_set *made = make_images(SYNTHETIC, c->channels);
+    image_set *made = create_images(SYNTHETIC, c->channels);
     (void)device;
     for (int64_t i = 0; made && i < SYNTHETIC; i++) {
         example_random random = example_random_stream(seed, ((uint64_t)1 << 59) + (uint64_t)i);
@@ -423,7 +425,7 @@ static void *open_synthetic(tuff_device *device, const void *config, uint64_t se
     return made;
 }
 
-static image_set *refuse(const char *path, const char *why, image_set *made)
+static image_set *reject(const char *path, const char *why, image_set *made)
 {
     fprintf(stderr, "vision_bdh: %s: %s\n", path, why);
     close_images(made);
@@ -433,18 +435,18 @@ static image_set *refuse(const char *path, const char *why, image_set *made)
 /* Reads `count` records: a label, then the red, green and blue pixels. */
 static image_set *read_records(FILE *file, const char *path, int64_t count)
 {
-    image_set *made = make_images(count, 3);
+    image_set *made = create_images(count, 3);
     if (!made)
-        return refuse(path, "out of memory", NULL);
+        return reject(path, "out of memory", NULL);
     for (int64_t i = 0; i < count; i++) {
         unsigned char *pixels = made->pixels + i * 3 * PIXELS;
         if (fread(made->labels + i, 1, 1, file) != 1 || fread(pixels, 3 * PIXELS, 1, file) != 1)
-            return refuse(path, ferror(file) ? strerror(errno) : "became shorter while it was read", made);
+            return reject(path, ferror(file) ? strerror(errno) : "file was truncated while it was read", made);
         if (made->labels[i] >= CLASSES) {
             char why[96];
-            snprintf(why, sizeof why, "image %lld has label %d of %d classes: not a binary file of CIFAR-10",
+            snprintf(why, sizeof why, "image %lld has label %d, expected less than %d: not a CIFAR-10 binary file",
                      (long long)i, made->labels[i], CLASSES);
-            return refuse(path, why, made);
+            return reject(path, why, made);
         }
     }
     return made;
@@ -457,21 +459,21 @@ static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, 
     (void)device;
     (void)seed;
     if (c->channels != 3)
-        return refuse(path, "images of CIFAR-10 have 3 channels: C must be 3", NULL);
+        return reject(path, "C must be 3 for CIFAR-10 images", NULL);
     FILE *file = fopen(path, "rb");
     if (!file)
-        return refuse(path, strerror(errno), NULL);
+        return reject(path, strerror(errno), NULL);
     const long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     image_set *made = NULL;
     char why[128];
-    snprintf(why, sizeof why,
-             "%ld bytes are not whole records of %d bytes: cut short, or not a binary file of CIFAR-10", size, RECORD);
+    snprintf(why, sizeof why, "size %ld is not a multiple of %d bytes: truncated, or not a CIFAR-10 binary file", size,
+             RECORD);
     if (size < 0 || size / RECORD > (long)1 << 24 || fseek(file, 0, SEEK_SET) != 0)
-        refuse(path, "is not a regular file, or too large", NULL);
+        reject(path, "not a regular file, or too large", NULL);
     else if (size == 0 || size % RECORD != 0)
-        refuse(path, why, NULL);
+        reject(path, why, NULL);
     else if (size / RECORD < 5)
-        refuse(path, "fewer than 5 images cannot be split for validation", NULL);
+        reject(path, "expected at least 5 images, because some are held out", NULL);
     else
         made = read_records(file, path, size / RECORD);
     fclose(file);
@@ -565,7 +567,7 @@ static void fill(const example_batch *batch)
     }
 }
 
-static void draw(void *config, example_random *random)
+static void draw_config(void *config, example_random *random)
 {
     static const int64_t heads[] = {1, 2, 3, 4}, patches[] = {1, 2, 3, 4};
     vision_config *c = config;
@@ -575,7 +577,7 @@ static void draw(void *config, example_random *random)
     c->patch = example_pick(random, patches, 4);
     c->size = c->patch * (1 + example_integer(random, 6));
     c->heads = example_pick(random, heads, 4);
-    c->width = 3 + example_extent(random, 30); /* layer norm of two numbers keeps little more than their order */
+    c->width = 3 + example_random_extent(random, 30); /* layer norm of two numbers keeps little more than their order */
     c->multiple = 1 + example_integer(random, 8);
     c->recurrences = 1 + example_integer(random, 2);
     c->softmax = example_integer(random, 3) == 0;
@@ -591,14 +593,14 @@ const example vision_bdh_example = {
     .small = &small,
     .original = &original,
     .baseline_reads_loss = true,
-    .wrong = wrong,
+    .check_config = check_config,
     .list_parameters = list_parameters,
     .list_inputs = list_inputs,
     .build = build,
     .fill = fill,
-    .draw = draw,
+    .draw_config = draw_config,
     .open = open_synthetic,
     .open_file = open_cifar,
-    .file = "images: a binary file of CIFAR-10, or several behind each other (synthetic ones)",
+    .file_help = "CIFAR-10 binary file, or several concatenated ones (synthetic images)",
     .close = close_images,
 };

@@ -73,7 +73,7 @@ typedef struct application {
     VkDescriptorSetLayout set_layout;
     VkPipelineLayout layout;
     VkPipeline pipeline;
-    VkSemaphore line; /* 1: x is written; 2: tuff is done; 3: the result is written */
+    VkSemaphore timeline; /* 1: x is written; 2: tuff is done; 3: the result is written */
     const void *features;
 } application;
 
@@ -105,24 +105,26 @@ static void choose_device(application *self, const char *part)
             self->physical = all[i];
         }
     }
-    need(self->physical != NULL, "no device of that name has Vulkan 1.2");
+    need(self->physical != NULL, "no device of that name supports Vulkan 1.2");
     vkGetPhysicalDeviceQueueFamilyProperties(self->physical, &family_count, families);
     while (!(families[self->family].queueFlags & VK_QUEUE_COMPUTE_BIT))
-        need(++self->family < family_count, "no queue computes");
+        need(++self->family < family_count, "no compute queue");
 }
 
 /* The application itself needs only the timeline semaphore. tuff uses further features if they are enabled:
    tuff_vulkan_requirements lists them, and an application may enable as many as it likes. */
 static void open_device(application *self)
 {
-    static VkPhysicalDeviceVulkan12Features of12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
-    static VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &of12};
+    static VkPhysicalDeviceVulkan12Features features12 = {.sType =
+                                                              VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    static VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                                 .pNext = &features12};
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {
         VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, NULL, 0, self->family, 1, &priority};
     const VkDeviceCreateInfo info = {
         VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, &features, 0, 1, &queue, 0, NULL, 0, NULL, NULL};
-    of12.timelineSemaphore = VK_TRUE;
+    features12.timelineSemaphore = VK_TRUE;
     self->features = &features;
     CALL(vkCreateDevice, self->physical, &info, NULL, &self->device);
     vkGetDeviceQueue(self->device, self->family, 0, &self->queue);
@@ -167,7 +169,7 @@ static uint32_t find_memory(const application *self, uint32_t allowed)
     for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
         if (allowed >> i & 1 && (memory.memoryTypes[i].propertyFlags & wanted) == wanted)
             return i;
-    need(false, "no coherent memory");
+    need(false, "no host-visible coherent memory");
     return 0;
 }
 
@@ -237,7 +239,7 @@ static void create_objects(application *self)
     const VkSemaphoreCreateInfo line = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &timeline};
     CALL(vkCreateCommandPool, self->device, &commands, NULL, &self->commands);
     CALL(vkCreateDescriptorPool, self->device, &sets, NULL, &self->descriptors);
-    CALL(vkCreateSemaphore, self->device, &line, NULL, &self->line);
+    CALL(vkCreateSemaphore, self->device, &line, NULL, &self->timeline);
     create_pipeline(self);
 }
 
@@ -279,14 +281,15 @@ static VkCommandBuffer record_step(const application *self, VkBuffer from, VkBuf
     return commands;
 }
 
-/* Submits a step that waits until the timeline reaches `behind` (0: at once) and then sets it to `before`. */
-static void submit_step(application *self, VkCommandBuffer commands, uint64_t behind, uint64_t before)
+/* Submits a step that waits until the timeline semaphore reaches wait_value (0: at once) and then sets it to
+   signal_value. */
+static void submit_step(application *self, VkCommandBuffer commands, uint64_t wait_value, uint64_t signal_value)
 {
     const VkPipelineStageFlags stage = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
     const VkTimelineSemaphoreSubmitInfo values = {
-        VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, NULL, 1, &behind, 1, &before};
+        VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO, NULL, 1, &wait_value, 1, &signal_value};
     const VkSubmitInfo info = {
-        VK_STRUCTURE_TYPE_SUBMIT_INFO, &values, 1, &self->line, &stage, 1, &commands, 1, &self->line};
+        VK_STRUCTURE_TYPE_SUBMIT_INFO, &values, 1, &self->timeline, &stage, 1, &commands, 1, &self->timeline};
     lock_queue(&self->lock);
     CALL(vkQueueSubmit, self->queue, 1, &info, VK_NULL_HANDLE);
     unlock_queue(&self->lock);
@@ -301,7 +304,7 @@ static double run(application *self, tuff_device *device, shared_buffer buffers[
     tuff_array *y = import(device, &buffers[1], TUFF_SHAPE(ROWS, COLUMNS));
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile(graph, x, y);
-    memcpy(&line, &self->line, sizeof line);
+    memcpy(&line, &self->timeline, sizeof line);
 
     submit_step(self, record_step(self, buffers[1].handle, buffers[0].handle, (factors){ROWS * INNER, 0, 0.125f}), 0,
                 1);
@@ -311,7 +314,7 @@ static double run(application *self, tuff_device *device, shared_buffer buffers[
     submit_step(self, record_step(self, buffers[1].handle, buffers[2].handle, (factors){ROWS * COLUMNS, 2, 1}), 2,
                 last);
 
-    const VkSemaphoreWaitInfo end = {VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, NULL, 0, 1, &self->line, &last};
+    const VkSemaphoreWaitInfo end = {VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO, NULL, 0, 1, &self->timeline, &last};
     need(vkWaitSemaphores(self->device, &end, UINT64_C(30000000000)) == VK_SUCCESS, "vkWaitSemaphores");
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
@@ -323,7 +326,7 @@ static double run(application *self, tuff_device *device, shared_buffer buffers[
 static void close_application(application *self)
 {
     CALL(vkDeviceWaitIdle, self->device); /* lavapipe's thread was seen to use a semaphore after its last signal */
-    vkDestroySemaphore(self->device, self->line, NULL);
+    vkDestroySemaphore(self->device, self->timeline, NULL);
     vkDestroyPipeline(self->device, self->pipeline, NULL);
     vkDestroyPipelineLayout(self->device, self->layout, NULL);
     vkDestroyDescriptorSetLayout(self->device, self->set_layout, NULL);

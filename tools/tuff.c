@@ -18,7 +18,7 @@ static const cli_verb *const verbs[] = {
 
 static const cli_group tuff = {
     .name = "tuff",
-    .about = "tuff --version prints the version.\nExit codes: 0 done, 1 the work failed, 2 wrong use.\n",
+    .about = "tuff --version prints the version.\nExit codes: 0 success, 1 failure, 2 usage error.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
 };
@@ -51,6 +51,6 @@ int main(int count, char **arguments)
     const int code = cli_run_verb(&tuff, count - 1, arguments + 1);
     if (fflush(stdout) == 0)
         return code;
-    fputs("tuff: the output could not be written\n", stderr);
+    fputs("tuff: cannot write to standard output\n", stderr);
     return EXIT_FAILED;
 }

@@ -25,7 +25,7 @@ static double seconds_by(clockid_t clock)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static tuff_status answer_steps(training *self, int64_t count)
+static tuff_status run_steps(training *self, int64_t count)
 {
     tuff_device_counters before, after;
     tuff_status status = tuff_device_wait(self->run.device);
@@ -48,7 +48,7 @@ static tuff_status answer_steps(training *self, int64_t count)
     return status;
 }
 
-static tuff_status answer_loss(training *self)
+static tuff_status print_loss(training *self)
 {
     double loss = NAN, metrics[EXAMPLE_MAX_METRICS];
     float norm = NAN;
@@ -83,7 +83,7 @@ static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
     return status;
 }
 
-static tuff_status answer_profile(training *self)
+static tuff_status print_profile(training *self)
 {
     double phases[TUFF_PHASE_OPTIMIZER + 1] = {0}, wall = 0;
     const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
@@ -98,7 +98,7 @@ static tuff_status answer_profile(training *self)
     return status;
 }
 
-static tuff_status answer_memory(training *self)
+static tuff_status print_memory(training *self)
 {
     tuff_device_counters counters;
     tuff_plan_info info;
@@ -112,16 +112,16 @@ static tuff_status answer_memory(training *self)
     return status;
 }
 
-static tuff_status answer(training *self, const char *command)
+static tuff_status run_command(training *self, const char *command)
 {
     if (strncmp(command, "steps ", 6) == 0)
-        return answer_steps(self, strtoll(command + 6, NULL, 10));
+        return run_steps(self, strtoll(command + 6, NULL, 10));
     if (strcmp(command, "loss") == 0)
-        return answer_loss(self);
+        return print_loss(self);
     if (strcmp(command, "profile") == 0)
-        return answer_profile(self);
+        return print_profile(self);
     if (strcmp(command, "memory") == 0)
-        return answer_memory(self);
+        return print_memory(self);
     printf("{\"error\": \"unknown command\"}\n");
     return TUFF_OK;
 }
@@ -134,7 +134,7 @@ tuff_status training_bench(training *self)
     fflush(stdout);
     while (status == TUFF_OK && fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
-        status = answer(self, line);
+        status = run_command(self, line);
         fflush(stdout);
     }
     return status;

@@ -63,7 +63,7 @@ tuff_tensor *example_input(example_build *self, const char *name)
     return unknown(self, "input", name);
 }
 
-tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *name, ...)
+tuff_tensor *example_named_output(example_build *self, tuff_tensor *value, const char *name, ...)
 {
     char text[64] = "out.";
     va_list arguments;
@@ -75,7 +75,7 @@ tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *n
     return value;
 }
 
-void example_metric(example_build *self, const char *name, tuff_tensor *value)
+void example_add_metric(example_build *self, const char *name, tuff_tensor *value)
 {
     if (self->metric_count == EXAMPLE_MAX_METRICS)
         return;
@@ -114,14 +114,14 @@ tuff_status example_write_one(tuff_plan *plan)
     return TUFF_OK;
 }
 
-double example_dropout_of(const example_build *self)
+double example_dropout_probability(const example_build *self)
 {
     return self->purpose == EXAMPLE_VALIDATE ? 0 : ((const example_settings *)self->config)->dropout;
 }
 
 tuff_tensor *example_dropout(example_build *self, tuff_tensor *x)
 {
-    const double probability = example_dropout_of(self);
+    const double probability = example_dropout_probability(self);
     return probability > 0 ? tuff_dropout(x, probability) : x;
 }
 
@@ -138,7 +138,8 @@ static example_build begin_build(const example_source *source, tuff_graph *graph
                            .model = source->model};
 }
 
-tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss)
+tuff_graph *example_build_graph(const example_source *source, tuff_array *counter, example_build *build,
+                                tuff_tensor **loss)
 {
     tuff_graph *graph = tuff_graph_create(source->device);
     if (!graph)
@@ -195,7 +196,7 @@ static tuff_status choose(void *user, const tuff_update_choice *choice)
     return source->model->choose(&build, choice);
 }
 
-void example_let_choose(const example_source *source, tuff_optimizer_options *options)
+void example_set_update_chooser(const example_source *source, tuff_optimizer_options *options)
 {
     if (!source->model->choose)
         return;
@@ -245,7 +246,7 @@ const char *example_fill_batch(const example_source *source, int64_t number, voi
                                  .count = ((const example_settings *)source->config)->batch,
                                  .inputs = inputs};
     source->model->fill(&batch);
-    return source->model->wrong_batch ? source->model->wrong_batch(&batch) : NULL;
+    return source->model->check_batch ? source->model->check_batch(&batch) : NULL;
 }
 
 tuff_status example_write_batch(const example_source *source, tuff_plan *plan, int64_t number)

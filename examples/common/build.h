@@ -19,7 +19,8 @@ typedef struct example_source {
 /* Creates a graph that computes the model's loss; *loss has rank 0. The metrics and inputs in *build are valid as long
    as the graph, which the caller destroys. counter is the step counter that random numbers derive from; NULL if the
    graph draws none. Returns NULL on failure; errors of single ops stay in the graph. */
-tuff_graph *example_graph(const example_source *source, tuff_array *counter, example_build *build, tuff_tensor **loss);
+tuff_graph *example_build_graph(const example_source *source, tuff_array *counter, example_build *build,
+                                tuff_tensor **loss);
 
 /* Compile options of a form: the baseline is compiled without fusion and tuning. */
 tuff_compile_options example_compile_options(bool optimized, tuff_precision precision, tuff_tune_options *tuning,
@@ -28,7 +29,7 @@ tuff_compile_options example_compile_options(bool optimized, tuff_precision prec
 tuff_optimizer_options example_optimizer_options(const example *model, const void *config, int64_t steps);
 
 /* Registers the model's `choose` hook, if it has one. source must outlive the optimizer. */
-void example_let_choose(const example_source *source, tuff_optimizer_options *options);
+void example_set_update_chooser(const example_source *source, tuff_optimizer_options *options);
 
 /* Writes 1 to the input that example_copy adds, if the plan has it. */
 tuff_status example_write_one(tuff_plan *plan);

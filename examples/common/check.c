@@ -11,19 +11,19 @@
 #include "parameters.h"
 #include "trial.h"
 
-static const double bar = 2e-5;          /* relative to a tensor's largest element */
-static const double noise_bar = 2e-6;    /* relative to the norm of all gradients */
-static const double scalar_noise = 4e-6; /* absolute, for losses and other rank-0 values, whose terms may cancel */
-static const double weight_noise = 0.2;  /* noise on constant parameters, so that zeros and ones hide no errors */
+static const double tolerance = 2e-5;       /* relative to a tensor's largest element */
+static const double noise_tolerance = 2e-6; /* relative to the norm of all gradients */
+static const double scalar_noise = 4e-6;    /* absolute, for losses and other rank-0 values, whose terms may cancel */
+static const double weight_noise = 0.2;     /* noise on constant parameters, so that zeros and ones hide no errors */
 
-typedef struct side {
+typedef struct test_run {
     tuff_device *device;
     void *data;
     tuff_parameters *parameters, *frozen;
-    example_trial trial;
-} side;
+    example_test_step step;
+} test_run;
 
-static tuff_status open_side(side *self, const example *model, const void *config, uint64_t seed, bool optimized)
+static tuff_status open_run(test_run *self, const example *model, const void *config, uint64_t seed, bool optimized)
 {
     if (model->open) {
         self->data = model->open(self->device, config, seed);
@@ -48,32 +48,32 @@ static tuff_status open_side(side *self, const example *model, const void *confi
     options.schedule = TUFF_SCHEDULE_CONSTANT;
     options.warmup_steps = 0;
     options.accumulate = 0;
-    tuff_status status = example_trial_create(&self->trial, &source, &options, TUFF_PRECISION_F32);
+    tuff_status status = example_test_step_create(&self->step, &source, &options, TUFF_PRECISION_F32);
     if (status == TUFF_OK)
-        status = example_write_fixed(&source, self->trial.plan);
+        status = example_write_fixed(&source, self->step.plan);
     if (status == TUFF_OK)
-        status = example_write_batch(&source, self->trial.plan, 0);
-    return status == TUFF_OK ? example_trial_run(&self->trial) : status;
+        status = example_write_batch(&source, self->step.plan, 0);
+    return status == TUFF_OK ? example_test_step_run(&self->step) : status;
 }
 
-static void close_side(side *self, const example *model)
+static void close_run(test_run *self, const example *model)
 {
-    example_trial_destroy(&self->trial);
+    example_test_step_destroy(&self->step);
     if (model->close && self->data)
         model->close(self->data);
     tuff_parameters_destroy(self->parameters);
     tuff_parameters_destroy(self->frozen);
-    *self = (side){.device = self->device};
+    *self = (test_run){.device = self->device};
 }
 
 /* Worst deviation of a comparison so far, as a fraction of the tolerance, and the tensor it occurred in. */
-typedef struct verdict {
+typedef struct comparison {
     double worst;
     char name[96];
     int compared;
-} verdict;
+} comparison;
 
-static void take(verdict *self, double part, const char *name)
+static void add_deviation(comparison *self, double part, const char *name)
 {
     self->compared++;
     if (!(part <= self->worst) && !isnan(self->worst)) {
@@ -82,54 +82,55 @@ static void take(verdict *self, double part, const char *name)
     }
 }
 
-static void compare_output(verdict *self, const side *got, const side *wanted, const char *name, bool is_scalar)
+static void compare_output(comparison *self, const test_run *got, const test_run *wanted, const char *name,
+                           bool is_scalar)
 {
     int64_t count = 0, same = 0;
-    float *a = example_trial_read(&got->trial, name, false, &count);
-    float *b = example_trial_read(&wanted->trial, name, false, &same);
+    float *a = example_test_step_read(&got->step, name, false, &count);
+    float *b = example_test_step_read(&wanted->step, name, false, &same);
     double part = NAN;
     if (a && b && count == same) {
         const bool is_gradient = strncmp(name, "grad.", 5) == 0;
         const double rounding = is_scalar ? scalar_noise : 1e-7;
-        const double noise = is_gradient ? 1e-7 + noise_bar * wanted->trial.gradient_norm : rounding;
-        part = example_distance(a, b, count) / (bar * example_largest(b, count) + noise);
+        const double noise = is_gradient ? 1e-7 + noise_tolerance * wanted->step.gradient_norm : rounding;
+        part = example_distance(a, b, count) / (tolerance * example_largest(b, count) + noise);
     }
-    take(self, part, name);
+    add_deviation(self, part, name);
     free(a);
     free(b);
 }
 
-static void compare_weight(verdict *self, const side *got, const side *wanted, const char *name)
+static void compare_weight(comparison *self, const test_run *got, const test_run *wanted, const char *name)
 {
-    const example_settings *settings = got->trial.source.config;
+    const example_settings *settings = got->step.source.config;
     char gradient[80], label[96];
     int64_t count = 0, same = 0, third = 0;
     snprintf(gradient, sizeof gradient, "grad.%s", name);
     snprintf(label, sizeof label, "%s after a step", name);
-    float *a = example_trial_read(&got->trial, name, true, &count);
-    float *b = example_trial_read(&wanted->trial, name, true, &same);
-    float *g = example_trial_read(&wanted->trial, gradient, false, &third);
+    float *a = example_test_step_read(&got->step, name, true, &count);
+    float *b = example_test_step_read(&wanted->step, name, true, &same);
+    float *g = example_test_step_read(&wanted->step, gradient, false, &third);
     double part = NAN;
     if (a && b && g && count == same && count == third) {
-        const double norm = wanted->trial.gradient_norm;
+        const double norm = wanted->step.gradient_norm;
         const double clip = settings->clip_norm > 0 && norm > 0 ? fmin(1, settings->clip_norm / norm) : 1;
-        const double uncertain = bar * example_largest(g, count) + noise_bar * norm;
-        const example_weight_bars bars = {
+        const double uncertain = tolerance * example_largest(g, count) + noise_tolerance * norm;
+        const example_weight_tolerances tolerances = {
             .rate = settings->rate, .threshold = fmax(1e-5 / clip, 4 * uncertain), .close = 0.01, .far = 2.1};
-        part = example_weight_distance(a, b, g, count, bars);
+        part = example_weight_distance(a, b, g, count, tolerances);
     }
-    take(self, part, label);
+    add_deviation(self, part, label);
     free(a);
     free(b);
     free(g);
 }
 
-static verdict compare(const side *got, const side *wanted)
+static comparison compare(const test_run *got, const test_run *wanted)
 {
-    verdict made = {0};
+    comparison made = {0};
     tuff_plan_value value;
-    for (int i = 0; i < tuff_plan_output_count(wanted->trial.plan); i++)
-        if (tuff_plan_output_at(wanted->trial.plan, i, &value) == TUFF_OK)
+    for (int i = 0; i < tuff_plan_output_count(wanted->step.plan); i++)
+        if (tuff_plan_output_at(wanted->step.plan, i, &value) == TUFF_OK)
             compare_output(&made, got, wanted, value.name, value.shape.rank == 0);
     for (int i = 0; i < tuff_parameters_count(wanted->parameters); i++) {
         const char *name;
@@ -155,34 +156,34 @@ static void print_config(const example *model, const void *config, uint64_t seed
 }
 
 /* Compares both forms with one run of the reference. Returns how many exceed their tolerances. */
-static int check_config(const example *model, const void *config, uint64_t seed, side *tested, side *reference)
+static int test_config(const example *model, const void *config, uint64_t seed, test_run *tested, test_run *reference)
 {
     int failures = 0;
     print_config(model, config, seed);
-    tuff_status status = open_side(reference, model, config, seed, true);
+    tuff_status status = open_run(reference, model, config, seed, true);
     for (int form = 0; form < 2 && status == TUFF_OK; form++) {
-        status = open_side(tested, model, config, seed, form == 1);
+        status = open_run(tested, model, config, seed, form == 1);
         if (status == TUFF_OK) {
-            const verdict made = compare(tested, reference);
+            const comparison made = compare(tested, reference);
             const bool good = made.worst <= 1;
-            printf("  %-9s %4d tensors, worst %.3f of its bar: %s%s\n", form ? "optimized" : "baseline", made.compared,
-                   made.worst, made.name, good ? "" : "  FAILED");
+            printf("  %-9s %4d tensors, worst error %.3f of its tolerance: %s%s\n", form ? "optimized" : "baseline",
+                   made.compared, made.worst, made.name, good ? "" : "  FAILED");
             failures += !good;
         }
-        close_side(tested, model);
+        close_run(tested, model);
     }
     if (status != TUFF_OK) {
         printf("  FAILED: %s: %s\n", tuff_status_name(status), example_error());
         failures++;
     }
-    close_side(reference, model);
+    close_run(reference, model);
     return failures;
 }
 
 int example_check(const example *model, const example_options *options)
 {
-    side tested = {.device = tuff_device_open(options->device)};
-    side reference = {.device = tested.device ? tuff_device_open("reference") : NULL};
+    test_run tested = {.device = tuff_device_open(options->device)};
+    test_run reference = {.device = tested.device ? tuff_device_open("reference") : NULL};
     void *config = malloc(model->config_size);
     int failures = 0;
     if (!reference.device || !config) {
@@ -195,14 +196,14 @@ int example_check(const example *model, const example_options *options)
         const char *why = NULL;
         do {
             memcpy(config, model->small, model->config_size);
-            model->draw(config, &random);
-            why = model->wrong ? model->wrong(config) : NULL;
+            model->draw_config(config, &random);
+            why = model->check_config ? model->check_config(config) : NULL;
         } while (why);
-        failures += check_config(model, config, seed, &tested, &reference);
+        failures += test_config(model, config, seed, &tested, &reference);
     }
     free(config);
     tuff_device_close(reference.device);
     tuff_device_close(tested.device);
-    printf("%s: %s\n", model->name, failures ? "FAILED" : "all within their bars");
+    printf("%s: %s\n", model->name, failures ? "FAILED" : "all within tolerance");
     return failures > 0;
 }

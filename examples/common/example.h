@@ -33,7 +33,7 @@ typedef struct example_field {
     bool is_real;
     const char *meaning;
 } example_field;
-#define EXAMPLE_WHOLE(type, member, name, meaning)   \
+#define EXAMPLE_INTEGER(type, member, name, meaning) \
     {                                                \
         name, offsetof(type, member), false, meaning \
     }
@@ -54,7 +54,7 @@ int64_t example_integer(example_random *self, int64_t count);                  /
 int64_t example_pick(example_random *self, const int64_t *choices, int count); /* one of the count choices */
 /* Draws an extent that is likely to expose errors: 1, a prime, or a multiple of 4 to 32 and its neighbours, at most
    `most`. */
-int64_t example_extent(example_random *self, int64_t most);
+int64_t example_random_extent(example_random *self, int64_t most);
 
 /* How a parameter is initialised. */
 typedef enum example_init_kind {
@@ -67,7 +67,7 @@ typedef struct example_parameter_spec {
     tuff_shape shape;
     example_init_kind kind;
     double scale;
-    int64_t repeat_of; /* index of the parameter that this one starts as a copy of; -1: none */
+    int64_t copy_of; /* index of the parameter that this one starts as a copy of; -1: none */
 } example_parameter_spec;
 /* The parameters of a model, in order. */
 typedef struct example_parameters {
@@ -76,10 +76,10 @@ typedef struct example_parameters {
     bool failed; /* out of memory */
 } example_parameters;
 /* Adds a parameter; its name is formatted as by printf. Returns its index. */
-int example_add(example_parameters *self, tuff_shape shape, example_init_kind kind, double scale, const char *name, ...)
-    __attribute__((format(printf, 5, 6)));
+int example_add_parameter(example_parameters *self, tuff_shape shape, example_init_kind kind, double scale,
+                          const char *name, ...) __attribute__((format(printf, 5, 6)));
 /* Adds a parameter that starts as a copy of the parameter with index original and has the same shape. */
-int example_add_copy(example_parameters *self, int original, const char *name, ...)
+int example_add_parameter_copy(example_parameters *self, int original, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* What a graph is built for. */
@@ -141,10 +141,10 @@ tuff_tensor *example_parameter(example_build *self, const char *name, ...) __att
 tuff_tensor *example_input(example_build *self, const char *name);
 /* Names a value that golden files hold as out.NAME; name is formatted as by printf. The value becomes an output if the
    graph is built for EXAMPLE_CHECK; otherwise nothing happens. Returns the value. */
-tuff_tensor *example_show(example_build *self, tuff_tensor *value, const char *name, ...)
+tuff_tensor *example_named_output(example_build *self, tuff_tensor *value, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
 /* Adds a rank-0 metric whose mean is printed and logged. name must be static. At most EXAMPLE_MAX_METRICS per model. */
-void example_metric(example_build *self, const char *name, tuff_tensor *value);
+void example_add_metric(example_build *self, const char *name, tuff_tensor *value);
 /* Returns `count` slices of x along axis, starting at `first`. */
 tuff_tensor *example_slice(tuff_tensor *x, int axis, int64_t first, int64_t count);
 /* Returns a copy of x that is written to memory at this point. The baseline form uses it for copies that the published
@@ -153,7 +153,7 @@ tuff_tensor *example_copy(example_build *self, tuff_tensor *x);
 /* tuff_dropout with the configured probability; x itself in validations or if the probability is 0. */
 tuff_tensor *example_dropout(example_build *self, tuff_tensor *x);
 /* The dropout probability that applies to this graph, for tuff_attention_options. */
-double example_dropout_of(const example_build *self);
+double example_dropout_probability(const example_build *self);
 
 /* A training run, as the hooks of an example see it. */
 typedef struct example_run {
@@ -190,7 +190,7 @@ typedef struct example {
     bool baseline_reads_loss;     /* the published program reads the loss on the host in every step */
 
     /* Returns why a configuration is invalid, or NULL. May be NULL. */
-    const char *(*wrong)(const void *config);
+    const char *(*check_config)(const void *config);
     void (*list_parameters)(const void *config, example_parameters *list);
     void (*list_inputs)(const void *config, example_purpose purpose, example_inputs *list);
     /* Returns the loss, of rank 0. */
@@ -200,20 +200,20 @@ typedef struct example {
     void (*fill)(const example_batch *batch);
     /* Returns why a filled batch is invalid, such as labels out of range, or NULL. The text must be static; it ends the
        run. May be NULL. Called from several threads, like `fill`. */
-    const char *(*wrong_batch)(const example_batch *batch);
+    const char *(*check_batch)(const example_batch *batch);
     /* Writes the fixed input with this index in list_inputs. May be NULL. */
     void (*fill_fixed)(const void *config, uint64_t seed, int index, void *values);
     /* Draws a small configuration for --check. On entry config holds a copy of `small`. */
-    void (*draw)(void *config, example_random *random);
+    void (*draw_config)(void *config, example_random *random);
 
     /* Hooks; each may be NULL. */
     void *(*open)(tuff_device *device, const void *config,
                   uint64_t seed); /* returns the data set; NULL on failure, with tuff_error() set */
     /* Opens the data set in the file given by --data; if NULL, the option does not exist. On failure prints a line that
-       says why and returns NULL. `file` is the help text of --data: what the file holds, and what is used without
+       says why and returns NULL. `file_help` is the help text of --data: what the file holds, and what is used without
        it. */
     void *(*open_file)(tuff_device *device, const void *config, uint64_t seed, const char *path);
-    const char *file;
+    const char *file_help;
     void (*close)(void *data);           /* also frees the example's own plans; the parameters still exist */
     double (*items)(const void *config); /* items per sample; 1 if NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the default options */
@@ -223,9 +223,9 @@ typedef struct example {
     tuff_status (*before_step)(example_run *run);
     tuff_status (*after_step)(example_run *run); /* run->step already includes the step just enqueued */
     /* Called after a validation; setting *stop ends the training. */
-    tuff_status (*validated)(example_run *run, bool *stop);
+    tuff_status (*after_validation)(example_run *run, bool *stop);
     /* Called after the last step; may print rows of the final table. */
-    tuff_status (*finished)(example_run *run);
+    tuff_status (*after_training)(example_run *run);
 } example;
 
 /* Read and write a number of a configuration by name. Return false if there is no such number, or if it cannot hold the

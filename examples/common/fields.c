@@ -5,19 +5,20 @@
 #include "example.h"
 
 static const example_field settings_fields[] = {
-    EXAMPLE_WHOLE(example_settings, batch, "B", "samples of a batch"),
-    EXAMPLE_WHOLE(example_settings, accumulate, "accumulate", "batches of a step"),
-    EXAMPLE_WHOLE(example_settings, steps, "steps", "steps of the run"),
-    EXAMPLE_WHOLE(example_settings, epoch_steps, "epoch_steps", "steps between changes of the rate, 0: each step"),
-    EXAMPLE_WHOLE(example_settings, warmup, "warmup", "steps or epochs in which the rate rises"),
-    EXAMPLE_REAL(example_settings, final_rate, "final_rate", "of the rate, at the end"),
-    EXAMPLE_REAL(example_settings, dropout, "dropout", "probability"),
+    EXAMPLE_INTEGER(example_settings, batch, "B", "samples per batch"),
+    EXAMPLE_INTEGER(example_settings, accumulate, "accumulate", "batches per step"),
+    EXAMPLE_INTEGER(example_settings, steps, "steps", "number of steps"),
+    EXAMPLE_INTEGER(example_settings, epoch_steps, "epoch_steps",
+                    "steps between changes of the learning rate; 0: every step"),
+    EXAMPLE_INTEGER(example_settings, warmup, "warmup", "warm-up steps, or epochs if epoch_steps > 0"),
+    EXAMPLE_REAL(example_settings, final_rate, "final_rate", "final learning rate, as a fraction of the peak"),
+    EXAMPLE_REAL(example_settings, dropout, "dropout", "dropout probability"),
     EXAMPLE_REAL(example_settings, rate, "lr", "learning rate"),
-    EXAMPLE_REAL(example_settings, beta1, "beta1", "of AdamW"),
-    EXAMPLE_REAL(example_settings, beta2, "beta2", "of AdamW"),
-    EXAMPLE_REAL(example_settings, epsilon, "eps", "of AdamW"),
-    EXAMPLE_REAL(example_settings, weight_decay, "weight_decay", "of all parameters"),
-    EXAMPLE_REAL(example_settings, clip_norm, "clip_norm", "largest norm of all gradients, 0: any"),
+    EXAMPLE_REAL(example_settings, beta1, "beta1", "AdamW: decay of the mean of gradients"),
+    EXAMPLE_REAL(example_settings, beta2, "beta2", "AdamW: decay of the mean of squared gradients"),
+    EXAMPLE_REAL(example_settings, epsilon, "eps", "AdamW: added to divisors"),
+    EXAMPLE_REAL(example_settings, weight_decay, "weight_decay", "weight decay of all parameters"),
+    EXAMPLE_REAL(example_settings, clip_norm, "clip_norm", "clip the norm of all gradients to this; 0: no clipping"),
 };
 enum { SETTINGS_FIELDS = sizeof settings_fields / sizeof *settings_fields };
 

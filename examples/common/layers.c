@@ -15,8 +15,9 @@ void example_add_linear(example_parameters *list, int64_t in, int64_t out, const
     va_start(arguments, name);
     vsnprintf(text, sizeof text, name, arguments);
     va_end(arguments);
-    example_add(list, TUFF_SHAPE(out, in), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(in + out)), "%s.weight", text);
-    example_add(list, TUFF_SHAPE(out), EXAMPLE_CONSTANT, 0, "%s.bias", text);
+    example_add_parameter(list, TUFF_SHAPE(out, in), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(in + out)), "%s.weight",
+                          text);
+    example_add_parameter(list, TUFF_SHAPE(out), EXAMPLE_CONSTANT, 0, "%s.bias", text);
 }
 
 void example_add_linears(example_parameters *list, int64_t in, int64_t out, const char *names)
@@ -35,8 +36,8 @@ void example_add_norm(example_parameters *list, int64_t width, const char *name,
     va_start(arguments, name);
     vsnprintf(text, sizeof text, name, arguments);
     va_end(arguments);
-    example_add(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 1, "%s.gain", text);
-    example_add(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 0, "%s.bias", text);
+    example_add_parameter(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 1, "%s.gain", text);
+    example_add_parameter(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 0, "%s.bias", text);
 }
 
 tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *name, ...)
@@ -46,7 +47,7 @@ tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *nam
     va_start(arguments, name);
     vsnprintf(text, sizeof text, name, arguments);
     va_end(arguments);
-    return tuff_linear(x, example_turned(example_parameter(self, "%s.weight", text)),
+    return tuff_linear(x, example_transpose(example_parameter(self, "%s.weight", text)),
                        example_parameter(self, "%s.bias", text));
 }
 
@@ -61,19 +62,19 @@ tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name,
                            1e-5);
 }
 
-tuff_tensor *example_turned(tuff_tensor *matrix)
+tuff_tensor *example_transpose(tuff_tensor *matrix)
 {
     static const int turned[] = {1, 0};
     return tuff_permute(matrix, turned);
 }
 
-tuff_tensor *example_joined(tuff_tensor *x, tuff_tensor *y, int axis)
+tuff_tensor *example_concat(tuff_tensor *x, tuff_tensor *y, int axis)
 {
     tuff_tensor *const parts[] = {x, y};
     return tuff_concat(parts, 2, axis);
 }
 
-tuff_tensor *example_stacked(tuff_tensor *const *values, int64_t count)
+tuff_tensor *example_stack(tuff_tensor *const *values, int64_t count)
 {
     tuff_tensor **rows = malloc((size_t)count * sizeof *rows);
     for (int64_t i = 0; rows && i < count; i++) {

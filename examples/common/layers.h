@@ -19,11 +19,11 @@ tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *nam
 tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
 /* The transpose of a matrix. */
-tuff_tensor *example_turned(tuff_tensor *matrix);
+tuff_tensor *example_transpose(tuff_tensor *matrix);
 /* Concatenates x and y along axis. */
-tuff_tensor *example_joined(tuff_tensor *x, tuff_tensor *y, int axis);
+tuff_tensor *example_concat(tuff_tensor *x, tuff_tensor *y, int axis);
 /* Stacks `count` values [B] or [B,n] to [B,count] or [B,count,n]. */
-tuff_tensor *example_stacked(tuff_tensor *const *values, int64_t count);
+tuff_tensor *example_stack(tuff_tensor *const *values, int64_t count);
 /* Sinusoidal positional encoding of Vaswani et al. (2017), [count,width]: row i holds the sine and cosine of i ·
    10000^(-2k / width) in columns 2k and 2k + 1. */
 tuff_tensor *example_positions(tuff_graph *graph, int64_t count, int64_t width);

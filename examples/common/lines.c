@@ -87,7 +87,7 @@ tuff_status example_validate(example_run *run, int64_t first, int64_t count, dou
     return status;
 }
 
-void training_progress(training *self)
+void training_show_step(training *self)
 {
     const double now = example_now();
     if (!isatty(STDERR_FILENO) || now - self->progress_time < 0.2)
@@ -120,7 +120,7 @@ static tuff_status measure(training *self, example_line *line)
     return status;
 }
 
-static tuff_status keep(training *self, const example_line *line)
+static tuff_status append_line(training *self, const example_line *line)
 {
     if (self->line_count == self->line_room) {
         const int room = self->line_room > 0 ? 2 * self->line_room : 64;
@@ -157,7 +157,7 @@ static void set_speeds(training *self, example_line *line, double now)
     line->average = self->timed_steps > 0 ? (double)self->timed_steps / self->seconds : NAN;
 }
 
-tuff_status training_line(training *self)
+tuff_status training_log_line(training *self)
 {
     const int64_t every = self->options->validate_every;
     char names[2 * EXAMPLE_MAX_METRICS][80];
@@ -175,7 +175,7 @@ tuff_status training_line(training *self)
         status =
             tuff_monitor_write(self->monitor, line.step, scalars, list_scalars(self, &line, false, names, scalars));
     if (status == TUFF_OK)
-        status = keep(self, &line);
+        status = append_line(self, &line);
     if (status == TUFF_OK)
         print_line(self, &line);
     self->line_time = example_now();

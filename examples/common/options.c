@@ -12,14 +12,14 @@ static bool refuse(const example *model, const char *option, const char *given, 
     return false;
 }
 
-static bool read_whole(const example *model, const char *option, const char *word, int64_t low, int64_t *out)
+static bool read_integer(const example *model, const char *option, const char *word, int64_t low, int64_t *out)
 {
     char *end = NULL;
     errno = 0;
     const long long value = word ? strtoll(word, &end, 10) : 0;
     if (!word || end == word || *end != 0 || errno || value < low || value > (long long)1 << 40) {
         char wanted[64];
-        snprintf(wanted, sizeof wanted, "a whole number from %lld on is expected", (long long)low);
+        snprintf(wanted, sizeof wanted, "expected an integer of at least %lld", (long long)low);
         return refuse(model, option, word, wanted);
     }
     *out = value;
@@ -40,7 +40,7 @@ static bool read_choice(const example *model, const char *option, const char *wo
         at = end ? end + 1 : NULL;
     }
     char wanted[96];
-    snprintf(wanted, sizeof wanted, "one of %s is expected", names);
+    snprintf(wanted, sizeof wanted, "expected one of %s", names);
     return refuse(model, option, word, wanted);
 }
 
@@ -50,16 +50,16 @@ static bool read_setting(const example *model, const char *word, void *config)
     const char *equals = word ? strchr(word, '=') : NULL;
     char *end = NULL;
     if (!equals || (size_t)(equals - word) >= sizeof name)
-        return refuse(model, "--set", word, "NAME=VALUE is expected");
+        return refuse(model, "--set", word, "expected NAME=VALUE");
     memcpy(name, word, (size_t)(equals - word));
     name[equals - word] = 0;
     const double value = strtod(equals + 1, &end);
     if (end == equals + 1 || *end != 0 || !example_set(model, config, name, value))
-        return refuse(model, "--set", word, "there is no such number, or it cannot be that; --help lists them");
+        return refuse(model, "--set", word, "unknown setting or invalid value; see --help");
     return true;
 }
 
-enum { WHOLE, TEXT, CHOICE, FLAG, SETTING, CONFIG };
+enum { INTEGER, TEXT, CHOICE, FLAG, SETTING, CONFIG };
 typedef struct option {
     const char *name, *value, *meaning;
     int kind;
@@ -68,35 +68,39 @@ typedef struct option {
 } option;
 #define AT(member) offsetof(example_options, member)
 static const option options[] = {
-    {"--config", "small|original", "the configuration to begin with (small)", CONFIG, 0, AT(config)},
-    {"--form", "baseline|optimized", "the published program, or what tuff makes of it (optimized)", CHOICE, 0,
+    {"--config", "small|original", "base configuration (small)", CONFIG, 0, AT(config)},
+    {"--form", "baseline|optimized", "the program as published, or its optimized form (optimized)", CHOICE, 0,
      AT(optimized)},
-    {"--set", "NAME=VALUE", "changes a number of the configuration, see below", SETTING, 0, 0},
-    {"--steps", "N", "steps of the run", SETTING, 1, 0},
-    {"--batch", "N", "samples of a batch", SETTING, 1, 0},
-    {"--device", "D", "such as opencl:0, vulkan, reference ($TUFF_DEVICE, else the best)", TEXT, 0, AT(device)},
-    {"--seed", "N", "of weights, data and dropout (0)", WHOLE, 0, AT(seed)},
-    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* only if the example has open_file; its `file` is the help text */
-    {"--precision", "f32|f16|bf16", "of intermediates; f16 scales the loss (f32)", CHOICE, 0, AT(precision)},
-    {"--matmul-precision", "f32|f16|bf16", "of f32 factors on matrix units (f32)", CHOICE, 0, AT(matmul_precision)},
-    {"--tune", "cached|off|quick|normal|max", "whether kernels are measured; the baseline never is (cached)", CHOICE, 0,
+    {"--set", "NAME=VALUE", "change a setting of the configuration, see below", SETTING, 0, 0},
+    {"--steps", "N", "number of steps", SETTING, 1, 0},
+    {"--batch", "N", "samples per batch", SETTING, 1, 0},
+    {"--device", "D", "device, such as opencl:0, vulkan or reference ($TUFF_DEVICE, else the best)", TEXT, 0,
+     AT(device)},
+    {"--seed", "N", "seed of weights, data and dropout (0)", INTEGER, 0, AT(seed)},
+    {"--data", "F", NULL, TEXT, 0, AT(data)}, /* only if the example has open_file; its `file_help` is the help text */
+    {"--precision", "f32|f16|bf16", "precision of intermediates; f16 turns on loss scaling (f32)", CHOICE, 0,
+     AT(precision)},
+    {"--matmul-precision", "f32|f16|bf16", "precision of f32 operands on matrix units (f32)", CHOICE, 0,
+     AT(matmul_precision)},
+    {"--tune", "cached|off|quick|normal|max", "autotuning of kernels; the baseline is never tuned (cached)", CHOICE, 0,
      AT(tune)},
-    {"--deterministic", "", "the same bits whatever was measured", FLAG, 0, AT(deterministic)},
-    {"--log-every", "N", "steps between lines (a twentieth of the run)", WHOLE, 1, AT(log_every)},
-    {"--validate-every", "N", "steps between validations (never)", WHOLE, 1, AT(validate_every)},
-    {"--validation-batches", "N", "batches of a validation (4)", WHOLE, 1, AT(validation_batches)},
-    {"--save", "F", "writes a checkpoint, and F.best where there are validations", TEXT, 0, AT(save)},
-    {"--save-every", "N", "steps between checkpoints (at the end)", WHOLE, 1, AT(save_every)},
-    {"--resume", "F", "goes on from a checkpoint", TEXT, 0, AT(resume)},
-    {"--log", "F", "writes the lines as CSV", TEXT, 0, AT(log)},
-    {"--save-graph", "F", "writes the graph of a step, which the tool takes; F.update is the end of accumulated steps",
+    {"--deterministic", "", "bit-identical results, whatever tuning measured", FLAG, 0, AT(deterministic)},
+    {"--log-every", "N", "steps between log lines (a twentieth of the run)", INTEGER, 1, AT(log_every)},
+    {"--validate-every", "N", "steps between validations (never)", INTEGER, 1, AT(validate_every)},
+    {"--validation-batches", "N", "batches per validation (4)", INTEGER, 1, AT(validation_batches)},
+    {"--save", "F", "save a checkpoint, and with validations the best one as F.best", TEXT, 0, AT(save)},
+    {"--save-every", "N", "steps between checkpoints (only at the end)", INTEGER, 1, AT(save_every)},
+    {"--resume", "F", "resume from a checkpoint", TEXT, 0, AT(resume)},
+    {"--log", "F", "write the log lines as CSV", TEXT, 0, AT(log)},
+    {"--save-graph", "F", "save the graph of a step for the tuff tool; with accumulation also the update, as F.update",
      TEXT, 0, AT(save_graph)},
-    {"--save-batches", "F", "writes the initial weights and what all batches hold, instead of a training", TEXT, 0,
+    {"--save-batches", "F", "save the initial weights and the data of all batches instead of training", TEXT, 0,
      AT(save_batches)},
-    {"--report", "F", "writes a page with the curve and the time of each kernel", TEXT, 0, AT(report)},
-    {"--check", "N", "compares N random configurations with the reference device instead", WHOLE, 1, AT(checks)},
-    {"--bench", "", "takes commands on standard input instead, for bench/workloads", FLAG, 0, AT(bench)},
-    {"--help", "", "this text", FLAG, 0, AT(help)},
+    {"--report", "F", "write an HTML report with the loss curve and kernel times", TEXT, 0, AT(report)},
+    {"--check", "N", "compare N random configurations with the reference device instead of training", INTEGER, 1,
+     AT(checks)},
+    {"--bench", "", "read commands from standard input instead of training, for bench/workloads", FLAG, 0, AT(bench)},
+    {"--help", "", "print this help", FLAG, 0, AT(help)},
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
@@ -106,7 +110,7 @@ static bool read_named(const example *model, const option *given, const char *wo
     int64_t value = 0;
     if (strcmp(given->name, "--set") == 0)
         return read_setting(model, word, config);
-    return read_whole(model, given->name, word, given->low, &value) &&
+    return read_integer(model, given->name, word, given->low, &value) &&
            example_set(model, config, strcmp(given->name, "--steps") == 0 ? "steps" : "B", (double)value);
 }
 
@@ -118,8 +122,8 @@ static bool read_option(const example *model, const option *given, const char *w
     case FLAG:
         *(bool *)(void *)at = true;
         return true;
-    case WHOLE:
-        return read_whole(model, given->name, word, given->low, (int64_t *)(void *)at);
+    case INTEGER:
+        return read_integer(model, given->name, word, given->low, (int64_t *)(void *)at);
     case SETTING:
         return read_named(model, given, word, out->config);
     case TEXT:
@@ -176,7 +180,7 @@ static const option *find_option(const example *model, const char *word)
 static bool check_config(const example *model, const void *config)
 {
     const example_settings *settings = config;
-    const char *why = model->wrong ? model->wrong(config) : NULL;
+    const char *why = model->check_config ? model->check_config(config) : NULL;
     if (!why && (settings->batch < 1 || settings->steps < 1 || settings->accumulate < 0))
         why = "B and steps must be at least 1, accumulate at least 0";
     if (!why && !(settings->dropout >= 0 && settings->dropout < 1))
@@ -192,7 +196,7 @@ bool example_options_read(const example *model, int count, char **words, example
     for (int i = 1; i < count; i++) {
         const option *given = find_option(model, words[i]);
         if (!given)
-            return refuse(model, words[i], "", "there is no such option; --help lists them");
+            return refuse(model, words[i], "", "unknown option; see --help");
         const char *word = given->kind != FLAG && i + 1 < count ? words[i + 1] : NULL;
         if (!read_option(model, given, word, out))
             return false;
@@ -213,8 +217,8 @@ void example_options_help(const example *model)
     for (int i = 0; i < OPTIONS; i++)
         if (has_option(model, &options[i]))
             printf("  %-20s %-27s %s\n", options[i].name, options[i].value,
-                   options[i].meaning ? options[i].meaning : model->file);
-    printf("\nNumbers of the configuration (small, original):\n");
+                   options[i].meaning ? options[i].meaning : model->file_help);
+    printf("\nSettings of the configurations small and original:\n");
     for (int i = 0; i < example_field_count(model); i++) {
         const example_field *field = example_field_at(model, i);
         double a = 0, b = 0;

@@ -23,24 +23,25 @@ static int add(example_parameters *self, example_parameter_spec spec, const char
     return self->count++;
 }
 
-int example_add(example_parameters *self, tuff_shape shape, example_init_kind kind, double scale, const char *name, ...)
+int example_add_parameter(example_parameters *self, tuff_shape shape, example_init_kind kind, double scale,
+                          const char *name, ...)
 {
     va_list arguments;
     va_start(arguments, name);
-    const example_parameter_spec spec = {.shape = shape, .kind = kind, .scale = scale, .repeat_of = -1};
+    const example_parameter_spec spec = {.shape = shape, .kind = kind, .scale = scale, .copy_of = -1};
     const int index = add(self, spec, name, arguments);
     va_end(arguments);
     return index;
 }
 
-int example_add_copy(example_parameters *self, int original, const char *name, ...)
+int example_add_parameter_copy(example_parameters *self, int original, const char *name, ...)
 {
     if (original < 0 || original >= self->count)
         return 0;
     va_list arguments;
     va_start(arguments, name);
     example_parameter_spec spec = self->specs[original];
-    spec.repeat_of = original;
+    spec.copy_of = original;
     const int index = add(self, spec, name, arguments);
     va_end(arguments);
     return index;
@@ -81,8 +82,8 @@ static tuff_status initialize(tuff_parameters *parameters, const example_paramet
         const example_parameter_spec *spec = &list->specs[i];
         const size_t size = (size_t)tuff_shape_count(spec->shape) * sizeof(float);
         /* Parameters and batches use different random streams. With noise, copies get values of their own. */
-        const bool is_copy = spec->repeat_of >= 0 && noise <= 0;
-        const uint64_t stream = ((uint64_t)1 << 62) + (uint64_t)(is_copy ? spec->repeat_of : i);
+        const bool is_copy = spec->copy_of >= 0 && noise <= 0;
+        const uint64_t stream = ((uint64_t)1 << 62) + (uint64_t)(is_copy ? spec->copy_of : i);
         float *values = malloc(size + 1);
         if (!values)
             return TUFF_E_OOM_HOST;

@@ -7,7 +7,7 @@
 #include "train.h"
 
 /* Adds the loss and the metrics to sums on the device, so that the host reads them only at lines of output. */
-static void add_up(example_build *build, tuff_tensor *loss, tuff_array *sums)
+static void add_to_sums(example_build *build, tuff_tensor *loss, tuff_array *sums)
 {
     tuff_tensor *parts[1 + EXAMPLE_MAX_METRICS];
     parts[0] = tuff_reshape(loss, TUFF_SHAPE(1));
@@ -81,12 +81,13 @@ static tuff_status make_step(training *self)
     tuff_tensor *loss = NULL;
     tuff_optimizer_tensors made = {0};
     const bool parts = self->run.settings->accumulate > 1;
-    tuff_graph *graph = example_graph(&self->source, tuff_optimizer_batch_counter(self->run.optimizer), &build, &loss);
+    tuff_graph *graph =
+        example_build_graph(&self->source, tuff_optimizer_batch_counter(self->run.optimizer), &build, &loss);
     if (!graph)
         return tuff_last_status();
     tuff_status status = make_sums(self, &build, &self->sums);
     if (status == TUFF_OK) {
-        add_up(&build, loss, self->sums);
+        add_to_sums(&build, loss, self->sums);
         if (!self->run.optimized && self->run.model->baseline_reads_loss)
             tuff_output(graph, "loss", loss);
         status = parts ? tuff_optimizer_accumulate(self->run.optimizer, loss)
@@ -119,12 +120,12 @@ static tuff_status make_validation(training *self)
 {
     example_build build;
     tuff_tensor *loss = NULL;
-    tuff_graph *graph = example_graph(&self->held_out, NULL, &build, &loss);
+    tuff_graph *graph = example_build_graph(&self->held_out, NULL, &build, &loss);
     if (!graph)
         return tuff_last_status();
     tuff_status status = make_sums(self, &build, &self->validation_sums);
     if (status == TUFF_OK) {
-        add_up(&build, loss, self->validation_sums);
+        add_to_sums(&build, loss, self->validation_sums);
         status = compile(self, graph, "validation", NULL, &self->run.validation);
     }
     if (status == TUFF_OK)
@@ -140,7 +141,7 @@ tuff_status training_plans_create(training *self)
         example_optimizer_options(self->run.model, self->run.config, self->run.settings->steps);
     if (self->options->precision == TUFF_PRECISION_F16)
         options.loss_scaling = &scaling;
-    example_let_choose(&self->source, &options);
+    example_set_update_chooser(&self->source, &options);
     self->run.optimizer = tuff_optimizer_create(self->run.parameters, &options);
     tuff_status status = self->run.optimizer ? make_step(self) : tuff_last_status();
     if (status == TUFF_OK && self->run.settings->accumulate > 1)

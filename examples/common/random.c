@@ -43,7 +43,7 @@ int64_t example_pick(example_random *self, const int64_t *choices, int count)
     return choices[example_integer(self, count)];
 }
 
-int64_t example_extent(example_random *self, int64_t most)
+int64_t example_random_extent(example_random *self, int64_t most)
 {
     static const int64_t primes[] = {2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37}, tiles[] = {4, 8, 16, 32};
     int64_t extent = 1;

@@ -79,7 +79,7 @@ static tuff_status replace_frozen(example_run *run)
     return tuff_parameters_copy(run->frozen, run->parameters);
 }
 
-tuff_status reinforce_validated(example_run *run, bool *stop)
+tuff_status reinforce_after_validation(example_run *run, bool *stop)
 {
     schedules *self = run->data;
     for (int i = 4; i > 0; i--)
@@ -99,8 +99,8 @@ void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *fro
 {
     static const int batch[] = {0};
     tuff_tensor *gain = tuff_sub(frozen, own);
-    example_metric(build, "gain", tuff_mean(gain, batch, 1, false));
-    example_metric(build, "squared gain", tuff_mean(tuff_mul(gain, gain), batch, 1, false));
+    example_add_metric(build, "gain", tuff_mean(gain, batch, 1, false));
+    example_add_metric(build, "squared gain", tuff_mean(tuff_mul(gain, gain), batch, 1, false));
 }
 
 tuff_tensor *reinforce_sample(tuff_tensor *probabilities, tuff_tensor *mask, tuff_tensor *uniforms)
@@ -117,13 +117,15 @@ tuff_tensor *reinforce_loss(example_build *build, tuff_tensor *cost, tuff_tensor
                             tuff_tensor *entropy)
 {
     static const int batch[] = {0};
-    tuff_tensor *raw = example_show(build, tuff_sub(example_show(build, baseline, "baseline"), cost), "advantage_raw");
+    tuff_tensor *raw =
+        example_named_output(build, tuff_sub(example_named_output(build, baseline, "baseline"), cost), "advantage_raw");
     tuff_tensor *deviation = tuff_add(tuff_std(raw, batch, 1, true, 1), tuff_constant(build->graph, TUFF_F32, 1e-8));
     tuff_tensor *centred = tuff_sub(raw, tuff_mean(raw, batch, 1, true));
-    tuff_tensor *advantage = example_show(build, tuff_div(centred, deviation), "advantage");
-    tuff_tensor *weighted = tuff_mul(advantage, example_show(build, logp, "logp"));
-    tuff_tensor *mean_entropy = tuff_mean(example_show(build, entropy, "entropy"), batch, 1, false);
+    tuff_tensor *advantage = example_named_output(build, tuff_div(centred, deviation), "advantage");
+    tuff_tensor *weighted = tuff_mul(advantage, example_named_output(build, logp, "logp"));
+    tuff_tensor *mean_entropy = tuff_mean(example_named_output(build, entropy, "entropy"), batch, 1, false);
     tuff_tensor *of_policy = tuff_neg(tuff_mean(weighted, batch, 1, false));
     tuff_tensor *of_entropy = tuff_neg(tuff_mul(example_input(build, "entropy_coef"), mean_entropy));
-    return tuff_add(example_show(build, of_policy, "loss_policy"), example_show(build, of_entropy, "loss_entropy"));
+    return tuff_add(example_named_output(build, of_policy, "loss_policy"),
+                    example_named_output(build, of_entropy, "loss_entropy"));
 }

@@ -15,10 +15,10 @@ void *reinforce_open(tuff_device *device, const void *config, uint64_t seed);
 void reinforce_optimizer(const void *config, tuff_optimizer_options *options);
 /* For example.before_step: the entropy coefficient follows a cosine by epochs, from 0.03 to 0.002. */
 tuff_status reinforce_before_step(example_run *run);
-/* For example.validated: the temperature decreases while the cost does, else it increases; after 10 validations without
-   a better cost the training ends. The current policy replaces the frozen one if it is cheaper on held-out batches that
-   no other validation uses, by a one-sided paired t-test with p < 0.1. */
-tuff_status reinforce_validated(example_run *run, bool *stop);
+/* For example.after_validation: the temperature decreases while the cost does, else it increases; after 10 validations
+   without a better cost the training ends. The current policy replaces the frozen one if it is cheaper on held-out
+   batches that no other validation uses, by a one-sided paired t-test with p < 0.1. */
+tuff_status reinforce_after_validation(example_run *run, bool *stop);
 /* Adds the metrics "gain" and "squared gain", which the t-test reads, from the costs [B] of the current policy and the
    frozen one. Must precede any other metric. */
 void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen);
@@ -28,7 +28,7 @@ void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *fro
 tuff_tensor *reinforce_sample(tuff_tensor *probabilities, tuff_tensor *mask, tuff_tensor *uniforms);
 /* Returns -mean(A · logp) - entropy_coef · mean(entropy), where A = (a - mean(a)) / (std(a) + 1e-8), a = baseline -
    cost and std is unbiased. All arguments are [B]; no gradient flows through the costs. Passes its parts to
-   example_show. */
+   example_named_output. */
 tuff_tensor *reinforce_loss(example_build *build, tuff_tensor *cost, tuff_tensor *baseline, tuff_tensor *logp,
                             tuff_tensor *entropy);
 

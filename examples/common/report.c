@@ -104,7 +104,7 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
     for (int i = 0; i < info.task_count && status == TUFF_OK; i++)
         status = tuff_plan_task(plan, i, &tasks[i]);
     qsort(tasks, (size_t)info.task_count, sizeof *tasks, by_time);
-    fprintf(page, "<p>A run of the plan: %d launches, %.3f ms.</p>\n<table><tr><th>ms<th>kind<th>phase<th>ops</tr>\n",
+    fprintf(page, "<p>One run of the plan: %d launches, %.3f ms.</p>\n<table><tr><th>ms<th>kind<th>phase<th>ops</tr>\n",
             info.dispatch_count, 1e-6 * (double)info.run_nanoseconds);
     for (int i = 0; i < info.task_count && i < MAX_TASKS; i++) {
         fprintf(page, "<tr><td>%.4f<td>%s<td>%s<td>", 1e-6 * (double)tasks[i].nanoseconds, tasks[i].kind,
@@ -122,8 +122,8 @@ tuff_status training_report(training *self)
 {
     FILE *page = fopen(self->options->report, "w");
     if (!page) {
-        fprintf(stderr, "%s: --report %s cannot be written\n", self->run.model->name, self->options->report);
-        self->explained = true;
+        fprintf(stderr, "%s: cannot write --report %s\n", self->run.model->name, self->options->report);
+        self->error_reported = true;
         return TUFF_E_IO;
     }
     fprintf(page,

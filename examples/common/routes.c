@@ -91,7 +91,7 @@ static void count_served(routes_state *self)
                           tuff_equal(self->count, tuff_constant(graph, TUFF_F32, customers)));
 }
 
-routes_state routes_begin(tuff_tensor *demand, tuff_tensor *capacity)
+routes_state routes_start(tuff_tensor *demand, tuff_tensor *capacity)
 {
     tuff_graph *graph = tuff_tensor_graph(demand);
     const tuff_shape shape = tuff_tensor_shape(demand);

@@ -29,7 +29,7 @@ typedef struct routes_state {
     tuff_tensor *count, *done;      /* customers served, f32 [B]; all served and back at the depot, bool [B] */
 } routes_state;
 /* All vehicles at the depot, nobody served yet. demand and capacity as in routes_state. */
-routes_state routes_begin(tuff_tensor *demand, tuff_tensor *capacity);
+routes_state routes_start(tuff_tensor *demand, tuff_tensor *capacity);
 /* Nodes that a vehicle may not visit, bool [B,n]: customers already served or with a demand above the remaining
    capacity, and the depot if the vehicle is there while customers wait. */
 tuff_tensor *routes_mask(const routes_state *self);

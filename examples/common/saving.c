@@ -52,7 +52,7 @@ tuff_status training_resume(training *self)
     if (!path)
         return TUFF_OK;
     if (!is_resumable(self, path, &self->run.best_validation_loss)) {
-        self->explained = true;
+        self->error_reported = true;
         return TUFF_E_FORMAT;
     }
     tuff_status status = tuff_checkpoint_load(path, self->run.parameters, self->run.optimizer);

@@ -8,7 +8,7 @@
 
 #include "words.h"
 
-static example_texts *begin(tuff_device *device, int64_t window)
+static example_texts *create(tuff_device *device, int64_t window)
 {
     example_texts *made = calloc(1, sizeof *made);
     if (made)
@@ -33,9 +33,9 @@ static const char *add(example_texts *self, const int32_t *words, int64_t count)
     const int64_t at = (self->word_count + self->stride - 1) / self->stride * self->stride;
     const int64_t windows = count > self->window ? (count - self->window - 1) / self->stride + 1 : 0;
     if (windows < 20)
-        return "the text is too short: it must have at least 20 windows of S + 1 words";
+        return "text too short: expected at least 20 windows of S + 1 words";
     if (self->count == EXAMPLE_MAX_TEXTS)
-        return "there are too many texts";
+        return "too many texts";
     int32_t *more = realloc(self->words, (size_t)(at + count) * sizeof *more);
     if (!more)
         return "out of memory";
@@ -52,8 +52,8 @@ static const char *add(example_texts *self, const int32_t *words, int64_t count)
 static bool add_file(example_texts *self, const char *name, const char *path, example_vocabulary *known, int64_t size)
 {
     int64_t count = 0;
-    int32_t *words =
-        example_words_read(known, name, path, size - EXAMPLE_MARKS, EXAMPLE_MARKS, EXAMPLE_UNKNOWN, &count);
+    int32_t *words = example_words_read(known, name, path, size - EXAMPLE_SPECIAL_WORDS, EXAMPLE_SPECIAL_WORDS,
+                                        EXAMPLE_UNKNOWN, &count);
     const char *why = words ? add(self, words, count) : NULL;
     if (why)
         fprintf(stderr, "%s: %s: %s\n", name, path, why);
@@ -65,7 +65,7 @@ example_texts *example_texts_read(tuff_device *device, const char *name, const c
                                   int64_t vocabulary)
 {
     example_vocabulary known = {0};
-    example_texts *made = begin(device, window);
+    example_texts *made = create(device, window);
     char *list = malloc(strlen(paths) + 1), *end = NULL;
     bool good = made && list;
     if (!good)
@@ -84,22 +84,22 @@ example_texts *example_texts_read(tuff_device *device, const char *name, const c
     return NULL;
 }
 
-example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary)
+example_texts *example_texts_generate(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary)
 {
     enum { LANGUAGES = 3, WINDOWS = 2000 };
-    example_texts *made = begin(device, window);
+    example_texts *made = create(device, window);
     const int64_t count = made ? window + 1 + (WINDOWS - 1) * made->stride : 1;
     int32_t *words = malloc((size_t)count * sizeof *words);
     bool good = made && words;
     for (int language = 0; language < LANGUAGES && good; language++) {
         example_random random = example_random_stream(seed, (uint64_t)language);
-        int64_t word = EXAMPLE_MARKS;
+        int64_t word = EXAMPLE_SPECIAL_WORDS;
         for (int64_t i = 0; i < count; i++) {
             const double u = example_uniform(&random, 0, 1);
             const uint64_t which = u < 0.5 ? 0 : u < 0.75 ? 1 : u < 0.9 ? 2 : 3;
             example_random next = example_random_stream(seed, ((uint64_t)language + 1) << 48 | which << 40 |
                                                                   (uint64_t)word); /* same word: same successors */
-            word = EXAMPLE_MARKS + example_integer(&next, vocabulary - EXAMPLE_MARKS);
+            word = EXAMPLE_SPECIAL_WORDS + example_integer(&next, vocabulary - EXAMPLE_SPECIAL_WORDS);
             words[i] = (int32_t)word;
         }
         good = !add(made, words, count);
@@ -111,14 +111,14 @@ example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t wi
     return NULL;
 }
 
-static int64_t held_out(const example_texts *self, int text)
+static int64_t held_out_count(const example_texts *self, int text)
 {
     return self->windows[text] / 20;
 }
 
-static int64_t trained(const example_texts *self, int text)
+static int64_t trained_count(const example_texts *self, int text)
 {
-    return self->windows[text] - 2 * held_out(self, text);
+    return self->windows[text] - 2 * held_out_count(self, text);
 }
 
 static tuff_array *store(tuff_device *device, tuff_shape shape, const int32_t *values)
@@ -203,8 +203,8 @@ void example_texts_fill(const example_texts *self, const example_batch *batch)
     const int64_t number = -1 - batch->number;
     const int text = number < NUMBERS_OF_TEXT ? self->current : (int)(number / NUMBERS_OF_TEXT) - 1;
     for (int64_t i = 0; i < batch->count; i++) {
-        const int64_t within = (number % NUMBERS_OF_TEXT * batch->count + i) % held_out(self, text);
-        rows[i] = (int32_t)(self->first[text] + trained(self, text) + within);
+        const int64_t within = (number % NUMBERS_OF_TEXT * batch->count + i) % held_out_count(self, text);
+        rows[i] = (int32_t)(self->first[text] + trained_count(self, text) + within);
     }
 }
 
@@ -220,7 +220,7 @@ tuff_status example_texts_before_step(example_texts *self, example_run *run)
     if (text == self->drawn)
         return TUFF_OK;
     self->drawn = text;
-    const int32_t range[] = {(int32_t)self->first[text], (int32_t)trained(self, text)};
+    const int32_t range[] = {(int32_t)self->first[text], (int32_t)trained_count(self, text)};
     return tuff_plan_write(run->plan, "range", range, sizeof range);
 }
 
@@ -238,7 +238,7 @@ tuff_status example_texts_evaluate(example_texts *self, example_run *run)
 {
     const int64_t B = run->settings->batch;
     for (int i = 0; i <= self->current; i++) {
-        const int64_t batches = (held_out(self, i) + B - 1) / B, most = EXAMPLE_TEXT_BATCHES;
+        const int64_t batches = (held_out_count(self, i) + B - 1) / B, most = EXAMPLE_TEXT_BATCHES;
         double loss = NAN;
         const tuff_status status =
             example_validate(run, (int64_t)(i + 1) * NUMBERS_OF_TEXT, batches < most ? batches : most, &loss, NULL);

@@ -8,7 +8,7 @@
 
 enum { EXAMPLE_MAX_TEXTS = 8, EXAMPLE_TEXT_BATCHES = 50 };
 /* Special words: padding, unknown, begin, end. The words of the vocabulary follow. */
-enum { EXAMPLE_PAD, EXAMPLE_UNKNOWN, EXAMPLE_BEGIN, EXAMPLE_END, EXAMPLE_MARKS };
+enum { EXAMPLE_PAD, EXAMPLE_UNKNOWN, EXAMPLE_BEGIN, EXAMPLE_END, EXAMPLE_SPECIAL_WORDS };
 
 typedef struct example_texts {
     tuff_device *device;
@@ -30,7 +30,7 @@ example_texts *example_texts_read(tuff_device *device, const char *name, const c
                                   int64_t vocabulary);
 /* Generates three artificial languages over the same words: which words may follow a word depends on the language. NULL
    if out of memory. */
-example_texts *example_texts_make(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary);
+example_texts *example_texts_generate(tuff_device *device, uint64_t seed, int64_t window, int64_t vocabulary);
 void example_texts_destroy(example_texts *self); /* NULL is allowed */
 
 /* Adds the inputs of a model that reads texts: in training the range of windows to draw from, else the windows of the

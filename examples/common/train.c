@@ -88,7 +88,7 @@ tuff_status training_step(training *self)
 }
 
 /* Acts on a validation of the last line: saves the best checkpoint, may end the training. */
-static tuff_status take_validation(training *self, bool *stop)
+static tuff_status handle_validation(training *self, bool *stop)
 {
     example_run *run = &self->run;
     const double loss = self->lines[self->line_count - 1].validation_loss;
@@ -101,8 +101,8 @@ static tuff_status take_validation(training *self, bool *stop)
     if (is_best)
         run->best_validation_loss = loss;
     tuff_status status = is_best ? training_save(self, true) : TUFF_OK;
-    if (status == TUFF_OK && run->model->validated)
-        status = run->model->validated(run, stop);
+    if (status == TUFF_OK && run->model->after_validation)
+        status = run->model->after_validation(run, stop);
     return status;
 }
 
@@ -120,13 +120,13 @@ static tuff_status loop(training *self)
     tuff_status status = TUFF_OK;
     while (self->run.step < steps && !stop && status == TUFF_OK) {
         status = training_step(self);
-        training_progress(self);
+        training_show_step(self);
         const int64_t step = self->run.step;
         if (status == TUFF_OK &&
             (is_due(step, log_every) || is_due(step, self->options->validate_every) || step == steps)) {
-            status = training_line(self);
+            status = training_log_line(self);
             if (status == TUFF_OK)
-                status = take_validation(self, &stop);
+                status = handle_validation(self, &stop);
         }
         if (status == TUFF_OK && is_due(step, self->options->save_every) && step < steps)
             status = training_save(self, false);
@@ -139,7 +139,7 @@ static tuff_status open_data(training *self)
     const example *model = self->run.model;
     if (self->options->data && model->open_file) {
         self->run.data = model->open_file(self->run.device, self->run.config, self->run.seed, self->options->data);
-        self->explained = !self->run.data;
+        self->error_reported = !self->run.data;
         return self->run.data ? TUFF_OK : TUFF_E_IO;
     }
     if (!model->open)
@@ -198,7 +198,7 @@ static tuff_status destroy(training *self)
     return status == TUFF_OK ? closed : status;
 }
 
-static int failed(const example *model, tuff_status status)
+static int print_failure(const example *model, tuff_status status)
 {
     fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), example_error());
     return 1;
@@ -225,13 +225,13 @@ int example_train(const example *model, const example_options *options)
         status = training_report(&self);
     if (status == TUFF_OK && !options->bench)
         training_print_table(&self);
-    if (status == TUFF_OK && !options->bench && model->finished)
-        status = model->finished(&self.run);
-    if (status != TUFF_OK && !self.explained)
-        failed(model, status);
+    if (status == TUFF_OK && !options->bench && model->after_training)
+        status = model->after_training(&self.run);
+    if (status != TUFF_OK && !self.error_reported)
+        print_failure(model, status);
     const tuff_status ended = destroy(&self);
     if (status == TUFF_OK && ended != TUFF_OK)
-        return failed(model, ended);
+        return print_failure(model, ended);
     return status != TUFF_OK;
 }
 

@@ -35,7 +35,7 @@ typedef struct training {
     double progress_time, started, first_step_done, line_time, first_seconds,
         seconds; /* seconds excludes the first step */
     int64_t timed_steps;
-    bool explained; /* an error message has already been printed */
+    bool error_reported; /* an error message has already been printed */
 } training;
 
 /* Wall-clock time in seconds. */
@@ -48,10 +48,10 @@ void training_plans_destroy(training *self);
 tuff_status training_read_sums(tuff_array *sums, int metric_count, int64_t batches, double *loss, double *metrics);
 
 /* Measures the line of the current step, prints it, logs it and keeps it for the report. */
-tuff_status training_line(training *self);
+tuff_status training_log_line(training *self);
 tuff_status training_monitor_open(training *self);
 /* Shows the step number on a terminal, a few times a second. Reads nothing from the device. */
-void training_progress(training *self);
+void training_show_step(training *self);
 
 /* Resumes from options->resume, if set. */
 tuff_status training_resume(training *self);

@@ -25,20 +25,21 @@ static tuff_status add_gradients(const example_source *source, tuff_graph *graph
     return status;
 }
 
-tuff_status example_trial_create(example_trial *self, const example_source *source,
-                                 const tuff_optimizer_options *optimizer, tuff_precision precision)
+tuff_status example_test_step_create(example_test_step *self, const example_source *source,
+                                     const tuff_optimizer_options *optimizer, tuff_precision precision)
 {
     example_build build;
     tuff_tensor *loss = NULL;
     tuff_optimizer_tensors made = {0};
     tuff_tune_options tuning;
     tuff_optimizer_options chosen = *optimizer;
-    *self = (example_trial){.source = *source};
-    example_let_choose(&self->source, &chosen);
+    *self = (example_test_step){.source = *source};
+    example_set_update_chooser(&self->source, &chosen);
     self->optimizer = tuff_optimizer_create(source->parameters, &chosen);
     const tuff_compile_options options = example_compile_options(source->optimized, precision, &tuning, false);
-    tuff_graph *graph =
-        self->optimizer ? example_graph(source, tuff_optimizer_batch_counter(self->optimizer), &build, &loss) : NULL;
+    tuff_graph *graph = self->optimizer
+                            ? example_build_graph(source, tuff_optimizer_batch_counter(self->optimizer), &build, &loss)
+                            : NULL;
     if (!graph)
         return tuff_last_status();
     tuff_output(graph, "loss", loss);
@@ -56,14 +57,14 @@ tuff_status example_trial_create(example_trial *self, const example_source *sour
     return status;
 }
 
-void example_trial_destroy(example_trial *self)
+void example_test_step_destroy(example_test_step *self)
 {
     tuff_plan_destroy(self->plan);
     tuff_optimizer_destroy(self->optimizer);
-    *self = (example_trial){0};
+    *self = (example_test_step){0};
 }
 
-tuff_status example_trial_run(example_trial *self)
+tuff_status example_test_step_run(example_test_step *self)
 {
     float loss = NAN, norm = NAN;
     tuff_status status = tuff_plan_run(self->plan);
@@ -89,7 +90,7 @@ static bool to_floats(tuff_dtype dtype, float *values, int64_t count)
     return true;
 }
 
-float *example_trial_read(const example_trial *self, const char *name, bool is_parameter, int64_t *count)
+float *example_test_step_read(const example_test_step *self, const char *name, bool is_parameter, int64_t *count)
 {
     tuff_array *array = is_parameter ? tuff_parameters_find(self->source.parameters, name) : NULL;
     tuff_plan_value value = {.dtype = TUFF_F32};
@@ -135,12 +136,12 @@ double example_largest(const float *values, int64_t count)
 }
 
 double example_weight_distance(const float *got, const float *wanted, const float *gradients, int64_t count,
-                               example_weight_bars bars)
+                               example_weight_tolerances tolerances)
 {
     double worst = 0;
     for (int64_t i = 0; i < count && !isnan(worst); i++) {
-        const bool is_noise = fabs((double)gradients[i]) <= bars.threshold;
-        const double allowed = is_noise ? bars.far * bars.rate : 1e-6 + bars.close * bars.rate;
+        const bool is_noise = fabs((double)gradients[i]) <= tolerances.threshold;
+        const double allowed = is_noise ? tolerances.far * tolerances.rate : 1e-6 + tolerances.close * tolerances.rate;
         const double part = fabs((double)got[i] - (double)wanted[i]) / allowed;
         worst = isnan(part) ? NAN : fmax(worst, part);
     }

@@ -37,12 +37,12 @@ static void texts_are_numbered_by_their_first(void **state)
     /* a, b and c are equally frequent, and two of them are in the vocabulary. */
     write_text("again", 60, 3, "%cX%c");
     (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("long"), scratch_path("again"));
-    example_texts *texts = example_texts_read(device, "test", paths, 2, EXAMPLE_MARKS + 2);
+    example_texts *texts = example_texts_read(device, "test", paths, 2, EXAMPLE_SPECIAL_WORDS + 2);
     assert_non_null(texts);
     assert_int_equal(texts->count, 2);
     assert_int_equal(texts->windows[1], 58);
     for (int i = 0; i < 60; i++)
-        assert_int_equal(texts->words[i], i % 3 == 2 ? EXAMPLE_UNKNOWN : EXAMPLE_MARKS + i % 3);
+        assert_int_equal(texts->words[i], i % 3 == 2 ? EXAMPLE_UNKNOWN : EXAMPLE_SPECIAL_WORDS + i % 3);
     assert_int_equal(texts->words[texts->first[1]], EXAMPLE_UNKNOWN); /* ax */
     example_texts_destroy(texts);
     tuff_device_close(device);

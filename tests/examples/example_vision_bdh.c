@@ -32,9 +32,9 @@ static void files_of_images_are_read_or_refused(void **state)
 {
     (void)state;
     example_expect("--data", write_images("good.bin", 8 * RECORD, -1), 0, "accuracy");
-    example_expect("--data", write_images("cut.bin", 8 * RECORD - 1, -1), 1, "cut short");
-    example_expect("--data", write_images("empty.bin", 0, -1), 1, "cut short");
-    example_expect("--data", write_images("few.bin", 4 * RECORD, -1), 1, "fewer than 5 images");
+    example_expect("--data", write_images("cut.bin", 8 * RECORD - 1, -1), 1, "truncated");
+    example_expect("--data", write_images("empty.bin", 0, -1), 1, "truncated");
+    example_expect("--data", write_images("few.bin", 4 * RECORD, -1), 1, "at least 5 images");
     example_expect("--data", write_images("other.bin", 8 * RECORD, 6 * RECORD), 1, "image 6 has label 77");
     example_expect("--data", "/nonexistent/x", 1, "/nonexistent/x: No such file");
     example_expect("--data", cache_folder(), 1, cache_folder());

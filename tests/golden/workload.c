@@ -15,7 +15,7 @@ typedef struct check {
     const workload *row;
     const tuff_file *file;
     void *config;
-    example_trial trial;
+    example_test_step trial;
     int compared, failures;
     double out, gradient, loss, weight; /* the largest deviations, each relative to its tensor's largest element */
 } check;
@@ -63,7 +63,9 @@ static bool configure(check *self)
         is_known &= example_set(model, self->config, self->row->numbers[i].name, self->row->numbers[i].value);
     if (self->row->configure)
         is_known &= self->row->configure(self->file, self->config);
-    const char *why = !is_known ? "the model lacks a setting" : model->wrong ? model->wrong(self->config) : NULL;
+    const char *why = !is_known             ? "the model lacks a setting"
+                      : model->check_config ? model->check_config(self->config)
+                                            : NULL;
     return !why || broken(self, "configuration", why);
 }
 
@@ -178,7 +180,7 @@ static void compare_outputs(check *self)
             continue;
         int64_t count = 0, same = 0;
         float *wanted = wanted_values(self, "", tensor.name, &same);
-        float *got = example_trial_read(&self->trial, name, false, &count);
+        float *got = example_test_step_read(&self->trial, name, false, &count);
         const double bar = strcmp(name, "loss") == 0 ? self->row->bars.loss : self->row->bars.out;
         const bool is_exact = tensor.dtype != TUFF_F32;
         const double distance = got && wanted && count == same ? example_distance(got, wanted, count) : NAN;
@@ -219,7 +221,7 @@ static void compare_gradient(check *self, const char *name)
     int64_t count = 0, same = 0, first = 0, last = 0;
     snprintf(output, sizeof output, "grad.%s", name);
     snprintf(prefix, sizeof prefix, "%sgrad.", self->row->prefix);
-    float *got = example_trial_read(&self->trial, output, false, &count);
+    float *got = example_test_step_read(&self->trial, output, false, &count);
     float *wanted = wanted_values(self, prefix, name, &same);
     if (!got || !wanted || count != same) {
         take(self, output, NAN);
@@ -268,12 +270,12 @@ static void compare_weight(check *self, const char *name, int step)
     snprintf(prefix, sizeof prefix, "%sstep%d%s.", self->row->prefix, step, variant_of(self));
     snprintf(label, sizeof label, "%s after %d", name, step);
     snprintf(gradients, sizeof gradients, "%sgrad.", self->row->prefix);
-    float *got = example_trial_read(&self->trial, name, true, &count);
+    float *got = example_test_step_read(&self->trial, name, true, &count);
     float *wanted = wanted_values(self, prefix, name, &same), *g = wanted_values(self, gradients, name, &third);
-    const example_weight_bars allowed = {.rate = ((const example_settings *)self->config)->rate,
-                                         .threshold = bars->threshold,
-                                         .close = step == 1 ? bars->close1 : bars->close10,
-                                         .far = step == 1 ? bars->far1 : bars->far10};
+    const example_weight_tolerances allowed = {.rate = ((const example_settings *)self->config)->rate,
+                                               .threshold = bars->threshold,
+                                               .close = step == 1 ? bars->close1 : bars->close10,
+                                               .far = step == 1 ? bars->far1 : bars->far10};
     if (!got || !wanted || !g || count != same || count != third) {
         take(self, label, NAN);
     } else {
@@ -322,7 +324,7 @@ static bool run_steps(check *self)
     snprintf(norms_name, sizeof norms_name, "grad_norms%s", variant_of(self));
     const int64_t steps = golden_find(self->file, self->row->prefix, losses_name, &losses) ? golden_count(&losses) : 1;
     for (int64_t step = 0; step < steps; step++) {
-        if (example_trial_run(&self->trial) != TUFF_OK)
+        if (example_test_step_run(&self->trial) != TUFF_OK)
             return broken(self, "step", tuff_error());
         if (steps > 1)
             compare_scalar(self, "loss", step, self->trial.loss, scalar_of(self, losses_name, step),
@@ -364,11 +366,11 @@ static bool check_steps(check *self, tuff_device *device, tuff_parameters *param
     options.warmup_steps = 0;
     options.accumulate = 0;
     bool done = false;
-    if (example_trial_create(&self->trial, &source, &options, TUFF_PRECISION_F32) != TUFF_OK) {
+    if (example_test_step_create(&self->trial, &source, &options, TUFF_PRECISION_F32) != TUFF_OK) {
         (void)broken(self, "compilation", tuff_error());
     } else {
         done = write_inputs(self) && run_steps(self);
-        example_trial_destroy(&self->trial);
+        example_test_step_destroy(&self->trial);
     }
     if (model->close && data)
         model->close(data);

@@ -61,7 +61,7 @@ static bool bind_ends_alone(const tuff_file *file, const void *config, const cha
 
 /* A step must update exactly the nodes that the file lists. The file's scores are of clipped gradients, ordered by
    number; the model's are of unclipped gradients, in the order of the published list. */
-static double look_at_choice(const tuff_file *file, const void *config, const example_trial *trial, int64_t step)
+static double look_at_choice(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step)
 {
     enum { NODES = 13, KEPT = 5 };
     static const int listed[NODES] = {0, 1, 4, 5, 6, 2, 7, 8, 9, 3, 10, 11, 12};
@@ -72,8 +72,8 @@ static double look_at_choice(const tuff_file *file, const void *config, const ex
     (void)example_get(&k1_tree_example, config, "l2", &l2);
     (void)example_get(&k1_tree_example, config, "subtree", &subtree);
     snprintf(key, sizeof key, "%s.%s", l2 > 0 ? "l2" : "sum", subtree > 0 ? "subtree" : "own");
-    float *got = example_trial_read(trial, "out.scores", false, &count);
-    float *updated = example_trial_read(trial, "out.kept", false, &same);
+    float *got = example_test_step_read(trial, "out.scores", false, &count);
+    float *updated = example_test_step_read(trial, "out.kept", false, &same);
     if (!golden_find(file, "scores10.", key, &scores) || !golden_find(file, "kept10.", key, &kept) || !got ||
         !updated || count != NODES || same != NODES)
         worst = NAN;

@@ -68,7 +68,8 @@ static int64_t run_op(tuff_device *device, op_code op, const suite_options *opti
         suite_result result = {.op = op, .dtype = dtype};
         suite_case one;
         for (int index = 0; suite_case_at(op, dtype, index, &one); index++) {
-            if (leaves_out && (!suite_is_telling(op, dtype, index) || (!is_fused && !is_other_unfused(&one, index))))
+            if (leaves_out &&
+                (!suite_is_in_short_suite(op, dtype, index) || (!is_fused && !is_other_unfused(&one, index))))
                 continue;
             if (is_wanted_case(device, &one, index, is_first))
                 suite_run_case(device, &one, options, &result);

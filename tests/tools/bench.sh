@@ -7,13 +7,13 @@ set -u
 enter "$1"
 begin_draws
 
-expect 2 "there is no suite" "$tuff" bench matmull
+expect 2 "unknown suite" "$tuff" bench matmull
 expect 2 "--rounds takes a whole number" "$tuff" bench --rounds 0
-expect 2 "both want the output" "$tuff" bench --json --markdown -
-expect 1 "no work is left" "$tuff" bench matmul --quick --device reference --only nothing
-expect 1 "cannot be written" "$tuff" bench matmul --quick --device reference --markdown nowhere/table
+expect 2 "both write to standard output" "$tuff" bench --json --markdown -
+expect 1 "--only matches no benchmark" "$tuff" bench matmul --quick --device reference --only nothing
+expect 1 "cannot write nowhere/table" "$tuff" bench matmul --quick --device reference --markdown nowhere/table
 expect 1 "quantum" "$tuff" bench --device quantum:7
-expect 1 "the program ended" "$tuff" bench matmul --quick --device reference --peer true
+expect 1 "the program exited" "$tuff" bench matmul --quick --device reference --peer true
 expect 1 "it is tired" "$tuff" bench matmul --quick --device reference --peer "echo error: it is tired; cat >/dev/null"
 
 # Times must be positive and in order, and ratios those of the samples relative to the first contestant.

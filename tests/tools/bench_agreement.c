@@ -33,12 +33,12 @@ static tuff_status compare(const float *first, const float *second)
     assert_true(bench_begin(&self, &work, "none", "agreement"));
     work.result_count = COUNT;
     for (int i = 0; i < 2; i++) {
-        bench_implementation *item = bench_add(&work, BENCH_OURS, i == 0 ? "first" : "second");
+        bench_implementation *item = bench_add(&work, BENCH_TUFF, i == 0 ? "first" : "second");
         item->run = run;
         item->read = read_values;
         item->self = (void *)(uintptr_t)results[i];
     }
-    return bench_do(&self, &work, TUFF_OK);
+    return bench_run_work(&self, &work, TUFF_OK);
 }
 
 static void only_near_and_finite_results_agree(void **state)

@@ -21,7 +21,7 @@ expect 2 "none.graph is a graph file: it cannot be combined" "$tuff" profile non
 expect 2 "--plan selects a plan of a model" "$tuff" profile none.graph --plan train
 expect 2 "unexpected argument" "$tuff" kernel none.graph matmul row
 expect 2 "--out writes all" "$tuff" kernel none.graph --out kernels
-expect 2 "one graph file at a time" "$tuff" bench none.graph other.graph
+expect 2 "expected at most one graph file" "$tuff" bench none.graph other.graph
 expect 2 "the suite graph needs a graph file" "$tuff" bench graph
 expect 2 "--save-graph saves the graph of a model" "$tuff" plan none.graph --save-graph other.graph
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph

@@ -38,8 +38,8 @@ static void print_failure(void *user, const program_failure *reported)
     program_describe(&reported->recipe, line, sizeof line);
     program_describe(&reported->smallest, smallest, sizeof smallest);
     print_error("%s, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
-                (const char *)user, reported->check, line, reported->found.failure, smallest,
-                reported->smallest_found.failure);
+                (const char *)user, reported->check, line, reported->report.failure, smallest,
+                reported->smallest_report.failure);
 }
 
 static program_totals totals;
@@ -57,14 +57,14 @@ static void check_programs(tuff_device *device)
 {
     const char *selector = tuff__device_info(device)->selector;
     const uint64_t count = number_from("TUFF_RANDOM_PROGRAMS", seconds > 0 ? UINT64_MAX : 1);
-    program_bench bench = {.device = device, .reference = reference};
+    program_context context = {.device = device, .reference = reference};
     program_totals own = {.programs = 0};
     const double begin = now();
     for (uint64_t i = 0; i < count && (seconds == 0 || now() - begin < seconds); i++)
-        program_check_seed(&bench, first_seed() + i, &own, print_failure, (void *)selector);
-    program_bench_clear(&bench);
-    print_message("    %" PRId64 " programs, %" PRId64 " relations of some of them, %" PRId64 " elements\n",
-                  own.programs, own.others, own.elements);
+        program_check_seed(&context, first_seed() + i, &own, print_failure, (void *)selector);
+    program_context_clear(&context);
+    print_message("    %" PRId64 " programs, %" PRId64 " further checks, %" PRId64 " elements\n", own.programs,
+                  own.other_checks, own.elements);
     totals.programs += own.programs;
     totals.elements += own.elements;
     totals.wide += own.wide;
@@ -102,13 +102,13 @@ static void relations_hold_on_the_reference(void **state)
     program_totals all = {.programs = 0};
     reference = tuff_device_open("reference");
     assert_non_null(reference);
-    program_bench bench = {.device = reference, .reference = reference};
+    program_context context = {.device = reference, .reference = reference};
     for (uint64_t i = 0; i < COUNT; i++) {
         const program_recipe recipe = program_draw(first_seed() + i * PROGRAM_FAMILY);
         const int check = 1 + (int)(i % (uint64_t)(program_check_count - 1));
-        program_check_one(&bench, &recipe, check, &all, print_failure, "reference");
+        program_check_one(&context, &recipe, check, &all, print_failure, "reference");
     }
-    program_bench_clear(&bench);
+    program_context_clear(&context);
     tuff_device_close(reference);
     assert_int_equal(all.failed, 0);
     assert_true(all.elements > 0);
@@ -116,7 +116,7 @@ static void relations_hold_on_the_reference(void **state)
 
 /* Returns how many of some programs fail with a planted fault; *tried gets how many were tried. The reference runs them
    exactly, so that faults must be larger than the tolerance for roundings to 16 bits. */
-static int count_found(program_bench *bench, program_fault fault, int precision, int *tried)
+static int count_found(program_context *context, program_fault fault, int precision, int *tried)
 {
     enum { COUNT = 16 };
     int found = 0;
@@ -126,12 +126,12 @@ static int count_found(program_bench *bench, program_fault fault, int precision,
         program_expectation *expected;
         if (program_size(&recipe, FIELD_BATCH) == 1 || program_choice(&recipe, FIELD_FORM) == FORM_IMAGES)
             continue;
-        recipe.at[FIELD_BIAS] = 1;
-        recipe.at[FIELD_DROPOUT] = recipe.at[FIELD_STEPS] = 0;
-        recipe.at[FIELD_PRECISION] = (unsigned char)precision;
-        assert_int_equal(program_expect(&recipe, bench->reference, &expected), TUFF_OK);
+        recipe.choices[FIELD_BIAS] = 1;
+        recipe.choices[FIELD_DROPOUT] = recipe.choices[FIELD_STEPS] = 0;
+        recipe.choices[FIELD_PRECISION] = (unsigned char)precision;
+        assert_int_equal(program_expect(&recipe, context->reference, &expected), TUFF_OK);
         recipe.variant.fault = fault;
-        program_try(bench, &recipe, expected, &report);
+        program_compare(context, &recipe, expected, &report);
         program_expectation_free(expected);
         found += report.failures > 0;
         if (report.failures > 0 && fault == FAULT_NONE) {
@@ -150,20 +150,20 @@ static void faults_are_found(void **state)
     static const int percent[] = {80, 75, 60}; /* f32, f16, bf16; some samples have the same targets as others */
     reference = tuff_device_open("reference");
     assert_non_null(reference);
-    program_bench bench = {.device = reference, .reference = reference};
+    program_context context = {.device = reference, .reference = reference};
     for (int fault = FAULT_NONE; fault <= FAULT_SAMPLE; fault++)
         for (int precision = 0; precision < 3; precision++) {
             int tried = 0;
             if (!is_thorough() && drawn_turn("precision", (int)fault, 3) != precision)
                 continue;
-            const int found = count_found(&bench, (program_fault)fault, precision, &tried);
+            const int found = count_found(&context, (program_fault)fault, precision, &tried);
             print_message("    fault %d, precision %d: %d of %d found\n", fault, precision, found, tried);
             if (fault == FAULT_NONE)
                 assert_int_equal(found, 0);
             else
                 assert_true(100 * found >= percent[precision] * tried);
         }
-    program_bench_clear(&bench);
+    program_context_clear(&context);
     tuff_device_close(reference);
 }
 
@@ -203,7 +203,7 @@ static void lines_say_all(void **state)
         program_describe(&recipe, line, sizeof line);
         assert_true(strlen(line) + 1 < sizeof line);
         assert_int_equal(program_parse(line, &again), TUFF_OK);
-        assert_memory_equal(recipe.at, again.at, sizeof recipe.at);
+        assert_memory_equal(recipe.choices, again.choices, sizeof recipe.choices);
         assert_true(recipe.seed == again.seed);
     }
     program_recipe none;

@@ -28,7 +28,7 @@ expect 2 "--tune takes" "$tuff" tune warm --tune maybe
 expect 2 "not a multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
 expect 2 "--precision takes f32|f16|bf16" "$tuff" tune warm --precision f8
 expect 2 "--tune-budget takes a number" "$tuff" tune warm --tune-budget 5m
-expect 2 "give a text" "$tuff" train
+expect 2 "--data FILE is required" "$tuff" train
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps many
 expect 2 "--steps takes a whole number" "$tuff" train --data text --steps 0
 expect 2 "--steps needs a value" "$tuff" train --data text --steps
@@ -40,8 +40,8 @@ expect 2 "--keep needs --save" "$tuff" train --data text --keep 3
 expect 2 "--patience needs --validate" "$tuff" train --data text --patience 3
 expect 2 "--validate-every needs --validate" "$tuff" train --data text --validate-every 3
 expect 2 "--workers takes a whole number" "$tuff" train --data text --workers 0
-expect 2 "give the model" "$tuff" generate
-expect 2 "there is no op" "$tuff" verify nothing --device reference
+expect 2 "--checkpoint FILE is required" "$tuff" generate
+expect 2 "unknown op" "$tuff" verify nothing --device reference
 expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
 expect 0 '"watchdog": "' "$tuff" devices --json
@@ -52,31 +52,31 @@ expect 0 "0 failures" "$tuff" verify neg --device reference
 expect 0 '"op": "neg"' "$tuff" verify neg --device reference --json
 expect 0 "3 cases" "$tuff" verify softmax --device reference
 expect 0 "softmax_outer" "$tuff" verify softm --device reference
-expect 2 "near it: softmax" "$tuff" verify sofmax --device reference
-expect 2 "near it: layer_norm, " "$tuff" verify norm --device reference
-expect 0 "3 programs and 1 relations of some of them" "$tuff" verify --programs 3 --device reference
+expect 2 "similar: softmax" "$tuff" verify sofmax --device reference
+expect 2 "similar: layer_norm, " "$tuff" verify norm --device reference
+expect 0 "3 programs and 1 further checks" "$tuff" verify --programs 3 --device reference
 expect 0 "]" "$tuff" verify --programs 2 --device reference --json
 expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
-expect 2 'no "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference
+expect 2 'invalid word "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference
 
 # Bad input.
 : >empty
 echo short >short
 mkdir folder
 expect 1 "empty" "$tuff" train --data empty
-expect 1 "one window" "$tuff" train --data short
+expect 1 "a window of the context" "$tuff" train --data short
 expect 1 "missing" "$tuff" train --data text --validate missing
-expect 1 "the file is empty" "$tuff" train --data text --validate empty
+expect 1 "file is empty" "$tuff" train --data text --validate empty
 expect 1 "to train on" "$tuff" train --data text --validate 0.99
 expect 1 "missing" "$tuff" train --data missing
 expect 1 "folder" "$tuff" train --data folder
 expect 1 "quantum" "$tuff" train --data text --device quantum:7
-expect 1 "there is no folder nowhere" "$tuff" train --data text --save nowhere/checkpoint
+expect 1 "folder nowhere does not exist" "$tuff" train --data text --save nowhere/checkpoint
 expect 1 "is a folder" "$tuff" train --data text --save folder
 expect 1 "missing" "$tuff" train --data text --resume missing
 expect 1 "missing" "$tuff" generate --checkpoint missing
 expect 1 "cannot" "$tuff" generate --checkpoint text
-expect 1 "log cannot be written" "$tuff" train --data text --device reference --log folder --width 8 --context 8 --layers 1
+expect 1 "cannot write the log" "$tuff" train --data text --device reference --log folder --width 8 --context 8 --layers 1
 
 # train_on DEVICE OPTIONS...: trains a small model.
 train_on() {
@@ -130,7 +130,7 @@ go_through() {
     # A run stopped half way and resumed gives the same bits, although its logs and saves differ.
     expect 0 "stopped after step 5" train_on "$device" --steps 12 --stop-after 5 --save half.safetensors --save-every 2
     [ -f half.safetensors.prev ] || fail "$device: --save-every keeps no previous checkpoint"
-    expect 0 "going on after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
+    expect 0 "resuming after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --save rest.safetensors --sample 0
     cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
     expect 0 "done after step 12" train_on "$device" --steps 12 --save seed.safetensors --seed 2
@@ -171,7 +171,7 @@ go_through() {
         "$tuff" train --data text --device "$device" --resume half.safetensors --save full.safetensors --sample 0 >full.out 2>&1
     )
     [ $? -eq 1 ] || fail "$device: a full disk is not reported"
-    grep -q "as it was before" full.out || fail "$device: on a full disk it says $(cat full.out)"
+    grep -q "is unchanged" full.out || fail "$device: on a full disk it says $(cat full.out)"
     cmp -s half.safetensors full.safetensors || fail "$device: a full disk cost the old checkpoint"
     [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
 }
@@ -200,7 +200,7 @@ load_and_validate() {
         "whole.safetensors whole.safetensors.best whole.safetensors.prev whole.safetensors.step-10 whole.safetensors.step-12" ] ||
         fail "$device: of the checkpoints there are $(echo whole.safetensors*)"
     expect 0 "stopped after step 5" train_on "$device" $validate --stop-after 5 --save half.safetensors
-    expect 0 "going on after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
+    expect 0 "resuming after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --save half.safetensors --sample 0
     cmp -s whole.safetensors half.safetensors || fail "$device: a resumed run with validation ends with other bits"
     cmp -s whole.safetensors.best half.safetensors.best || fail "$device: its best weights are others"
@@ -212,13 +212,13 @@ load_and_validate() {
     # Learning increases the loss of this text.
     printf '~^~^|~^~^|' >strange
     early="--steps 60 --learning-rate 0.1 --validate strange --validate-every 3 --patience 2 --save early.safetensors"
-    expect 0 "no gain in 2 validations: the training ends early" train_on "$device" $early
+    expect 0 "no improvement in 2 validations: stopping early" train_on "$device" $early
     grep -q "^stopped after step" out || fail "$device: the early end says $(cat out)"
     step=$(sed -n 's/^best validation loss .* after step \([0-9]*\);.*/\1/p' out)
     expect 0 "after step $step;" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
     expect 0 "" "$tuff" generate --checkpoint early.safetensors.best --device "$device" --tokens 4
     rm early.safetensors.best
-    expect 0 "early.safetensors.best does not have the best weights" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
+    expect 0 "early.safetensors.best does not contain the best weights" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
 }
 
 # interrupt DEVICE: Ctrl-C saves the last complete step, and resuming gives the same bits.

@@ -69,11 +69,11 @@ for name in g:
 ' sgd nesterov
 expect 0 "stopped after step 1" plain --optimizer sgd --steps 3 --nesterov on --stop-after 1 --save half
 expect 0 "done after step 3" plain --optimizer sgd --steps 3 --nesterov on --save whole
-expect 0 "going on after step 1" "$tuff" train --data text --device reference --sample 0 --resume half --save rest
+expect 0 "resuming after step 1" "$tuff" train --data text --device reference --sample 0 --resume half --save rest
 cmp -s whole rest || fail "a run with --nesterov that is resumed ends with other bits"
-expect 0 "--nesterov is not the checkpoint's" "$tuff" train --data text --device reference --sample 0 --resume half \
+expect 0 "--nesterov differs from the checkpoint" "$tuff" train --data text --device reference --sample 0 --resume half \
     --nesterov off
-expect 2 "--nesterov on: there is none with --momentum 0" "$tuff" train --data text --device reference --sample 0 \
+expect 2 "--nesterov on requires --momentum above 0" "$tuff" train --data text --device reference --sample 0 \
     --resume half --momentum 0
 expect 0 "done after step 1" plain --optimizer sgd --steps 1 --nesterov off --save off
 check 'assert x[0] == x[1]' sgd off
@@ -131,15 +131,15 @@ expect 0 "done after step 3" train --clip 0 --weight-decay 0 --optimizer sgd --s
 check 'assert weights(x[0]) == weights(x[1])' constant file
 expect 0 "done after step 6" train --steps 6 --accumulate 2 --rates rates --save whole
 expect 0 "stopped after step 2" train --steps 6 --accumulate 2 --rates rates --stop-after 2 --save half
-expect 0 "going on after step 2" "$tuff" train --data text --device reference --sample 0 --resume half --save rest
+expect 0 "resuming after step 2" "$tuff" train --data text --device reference --sample 0 --resume half --save rest
 cmp -s whole rest || fail "a run with --rates that is resumed ends with other bits"
 printf '\n0.0625\n' >>rates
-expect 0 "rates has other learning rates than the checkpoint's run" "$tuff" train --data text --device reference \
+expect 0 "rates: learning rates differ from the checkpoint" "$tuff" train --data text --device reference \
     --sample 0 --resume half
-expect 0 "--schedule is not the checkpoint's" "$tuff" train --data text --device reference --sample 0 --resume half \
+expect 0 "--schedule differs from the checkpoint" "$tuff" train --data text --device reference --sample 0 --resume half \
     --schedule cosine --log gone.log --log-every 1
 check 'assert len({line["learning_rate"] for line in x[0]}) == 4' gone.log
-expect 0 "--rates is not the checkpoint's" "$tuff" train --data text --device reference --sample 0 --resume constant \
+expect 0 "--rates differs from the checkpoint" "$tuff" train --data text --device reference --sample 0 --resume constant \
     --steps 4 --rates rates --log came.log --log-every 1
 check 'assert close([line["learning_rate"] for line in x[0]], [0.125])' came.log
 
@@ -162,7 +162,7 @@ g, top = state(x[0], "m"), state(x[1], "m")
 chosen = sorted((name for name in g if name not in ("wte", "wpe")), key=lambda name: -norm(g[name]))[:3]
 assert sorted(name for name in top if any(top[name])) == sorted(chosen), top.keys()
 ' sgd top
-expect 1 "--update-top 15: 14 parameters are trained" plain --steps 1 --update-top 15 --group 'wte,wpe:frozen'
+expect 1 "--update-top 15: only 14 parameters are trained" plain --steps 1 --update-top 15 --group 'wte,wpe:frozen'
 parameters=$(python3 reader.py 'print(len(weights(x[0])))' sgd)
 expect 0 "done after step 2" plain --optimizer sgd --steps 2 --update-top "$parameters" --save all
 expect 0 "done after step 2" plain --optimizer sgd --steps 2 --save none
@@ -187,7 +187,7 @@ assert weights(x[2]) == weights(x[3])
 for line in x[0]:
     assert abs(norm(line[key] for key in keys[0]) - line["gradient_norm"]) <= 1e-5 * line["gradient_norm"]
 ' on.log off.log grouped-on grouped-off
-expect 0 "going on after step 2" "$tuff" train --data text --device reference --sample 0 --resume grouped-on --steps 3 \
+expect 0 "resuming after step 2" "$tuff" train --data text --device reference --sample 0 --resume grouped-on --steps 3 \
     --log more.log --log-every 1
 check 'assert x[0][0]["gradient_norm/wte"] > 0' more.log
 
@@ -207,7 +207,7 @@ expect 0 "the checkpoint's loss scale and its count of skipped steps are dropped
 check 'assert "optimizer.loss_scale" in x[0] and not "optimizer.loss_scale" in x[1]' scaled unscaled
 expect 1 "--loss-scale auto: the checkpoint has no loss scale" "$tuff" train --data text --device reference --sample 0 \
     --resume default --steps 3 --loss-scale auto
-expect 0 "small gradients are 0 with --precision f16" "$tuff" train --data text --device reference --sample 0 \
+expect 0 "small gradients become 0 with --precision f16" "$tuff" train --data text --device reference --sample 0 \
     --resume constant --steps 4 --precision f16
 
 # Validations use the averages: nearly the initial weights if these hardly change, and the current weights if they
@@ -228,7 +228,7 @@ averaged() {
     train --steps 8 --rates ruin --ema 0.5 --validate 0.2 --validate-every 2 --sample 40 "$@"
 }
 averaged --save whole >whole.text 2>err || fail "with --ema: $(cat err)"
-grep -q "after step 4; the sample is of these weights, averaged (--ema)" err || fail "with --ema: $(cat err)"
+grep -q "after step 4; the sample uses these weights, averaged (--ema)" err || fail "with --ema: $(cat err)"
 averaged --stop-after 6 --save half >half.text 2>err || fail "with --ema: $(cat err)"
 "$tuff" train --data text --device reference --resume half --sample 40 >rest.text 2>err || fail "with --ema: $(cat err)"
 "$tuff" generate --checkpoint half.best --average --device reference --tokens 40 >best.text
@@ -238,7 +238,7 @@ for text in half rest best; do
 done
 ! cmp -s whole.text plain.text || fail "the sample is of the weights themselves"
 expect 0 "best validation loss" "$tuff" train --data text --device reference --resume half --sample 0 --ema 0
-grep -q "after step 8; the sample is of these weights\$" out || fail "a loss of averages is compared with one of weights: $(cat out)"
-expect 0 "the sample is of the averaged weights (--ema)" train --steps 2 --ema 0.9 --sample 4
+grep -q "after step 8; the sample uses these weights\$" out || fail "a loss of averages is compared with one of weights: $(cat out)"
+expect 0 "the sample uses the averaged weights (--ema)" train --steps 2 --ema 0.9 --sample 4
 
 [ "$failures" -eq 0 ]

@@ -20,47 +20,47 @@ done >text
 for wrong in "--loss-scale much" "--loss-scale -1" "--group *.bias" "--group *.bias:slow" "--group *.bias:rate=" \
     "--group :frozen" "--group *.bias:" "--group *.bias:," "--group *.bias:rate=1;wte:frozen"; do
     set -f
-    expect 2 "means nothing" train reference --steps 2 $wrong
+    expect 2 "invalid value" train reference --steps 2 $wrong
     set +f
 done
-expect 2 "it takes auto, off, or a scale" train reference --steps 2 --loss-scale much
+expect 2 "expected auto, off, or a number above 0" train reference --steps 2 --loss-scale much
 expect 2 "settings are rate=FACTOR, decay=R, clip=NORM, frozen" train reference --steps 2 --group '*.bias'
 set --
 while [ $# -lt 32 ]; do
     set -- "$@" --group 'wte:rate=1'
 done
-expect 2 "16 are given, at most 15" train reference --steps 2 "$@"
+expect 2 "16 given, at most 15" train reference --steps 2 "$@"
 expect 2 "adamw|sgd|adam|lion|adafactor|muon" train reference --steps 2 --optimizer newton
-expect 2 "--momentum 0: muon needs" train reference --steps 2 --optimizer muon --momentum 0
+expect 2 "--momentum must be above 0" train reference --steps 2 --optimizer muon --momentum 0
 expect 1 "no name matches the pattern \"nobody\"" train reference --steps 2 --group nobody:frozen
 expect 1 "5 steps of warm-up must be fewer than the 4 in total" train reference --steps 4 --warmup 5
 expect 0 "done after step 4" train reference --steps 4 --schedule constant --warmup 5
 expect 1 "are 2147483648 batches, more than 2147483647" train reference --steps 16777216 --accumulate 128
 
 # Only matrices decay: a group without any accepts no decay but 0.
-expect 2 "means nothing" train reference --steps 2 --group ""
-expect 2 "--group *.bias,*.gain: decay=0.5 does nothing" train reference --steps 2 --group '*.bias,*.gain:decay=0.5'
-expect 2 "--group wte,*.bias: decay=0.5 does nothing" train reference --steps 2 --group 'w*:rate=0.5' \
+expect 2 "invalid value" train reference --steps 2 --group ""
+expect 2 "--group *.bias,*.gain: decay=0.5 has no effect" train reference --steps 2 --group '*.bias,*.gain:decay=0.5'
+expect 2 "--group wte,*.bias: decay=0.5 has no effect" train reference --steps 2 --group 'w*:rate=0.5' \
     --group 'wte,*.bias:decay=0.5'
 expect 0 "done after step 2" train reference --steps 2 --group '*.bias:decay=0' --group 'wte,*.gain:decay=0.5'
 expect 0 "decay=R (of matrices)" "$tuff" train --help
 
 # Options that would have no effect are refused.
 for optimizer in adamw adam lion adafactor; do
-    expect 2 "--momentum is of --optimizer sgd and muon" train reference --steps 2 --optimizer $optimizer --momentum 0.9
+    expect 2 "--momentum requires --optimizer sgd or muon" train reference --steps 2 --optimizer $optimizer --momentum 0.9
 done
 expect 0 "done after step 2" train reference --steps 2 --optimizer sgd --momentum 0
 for optimizer in adamw adam lion adafactor muon; do
-    expect 2 "--nesterov is of --optimizer sgd alone" train reference --steps 2 --optimizer $optimizer --nesterov on
+    expect 2 "--nesterov requires --optimizer sgd" train reference --steps 2 --optimizer $optimizer --nesterov on
 done
-expect 2 "--nesterov on: there is none with --momentum 0" train reference --steps 2 --optimizer sgd --momentum 0 --nesterov on
+expect 2 "--nesterov on requires --momentum above 0" train reference --steps 2 --optimizer sgd --momentum 0 --nesterov on
 expect 2 "--nesterov takes off|on" train reference --steps 2 --optimizer sgd --nesterov yes
 for optimizer in sgd adafactor; do
-    expect 2 "--beta1 is of" train reference --steps 2 --optimizer $optimizer --beta1 0.8
-    expect 2 "--beta2 is of" train reference --steps 2 --optimizer $optimizer --beta2 0.8
+    expect 2 "--beta1 requires" train reference --steps 2 --optimizer $optimizer --beta1 0.8
+    expect 2 "--beta2 requires" train reference --steps 2 --optimizer $optimizer --beta2 0.8
 done
 for optimizer in sgd lion; do
-    expect 2 "--epsilon is of" train reference --steps 2 --optimizer $optimizer --epsilon 1e-6
+    expect 2 "--epsilon requires" train reference --steps 2 --optimizer $optimizer --epsilon 1e-6
 done
 for option in --beta1 --beta2; do
     for wrong in 0 1 -0.5 nan much; do
@@ -71,45 +71,45 @@ for wrong in 0 -1 inf 1e-40 2; do
     expect 2 "--epsilon takes a number from 1e-37 to 1" train reference --steps 2 --epsilon $wrong
 done
 expect 2 "--epoch-steps takes a whole number" train reference --steps 4 --epoch-steps -1
-expect 2 "--epoch-steps: all steps are one epoch" train reference --steps 4 --epoch-steps 4
+expect 2 "--epoch-steps must be less than --steps" train reference --steps 4 --epoch-steps 4
 expect 1 "2 epochs of warm-up must be fewer than the 2 in total" train reference --steps 4 --epoch-steps 2 --warmup 2
 expect 2 "--update-top takes a whole number" train reference --steps 2 --update-top -1
-expect 2 "--update-top 99: the model has 16 parameters" train reference --steps 2 --update-top 99
+expect 2 "--update-top 99: the model has only 16 parameters" train reference --steps 2 --update-top 99
 expect 2 "--log-norms takes off|on" train reference --steps 2 --log-norms 1
-expect 2 "--log-norms needs a file that norms go into" train reference --steps 2 --log-norms on
+expect 2 "--log-norms needs --log, --csv or --tensorboard" train reference --steps 2 --log-norms on
 
 # A file of learning rates.
 printf '0.1\n0.2\n' >rates
-expect 2 "--rates takes the place of --schedule" train reference --steps 2 --rates rates --schedule cosine
+expect 2 "--rates and --schedule cannot be combined" train reference --steps 2 --rates rates --schedule cosine
 for option in "--final-rate 0.1" "--warmup 1" "--learning-rate 0.1"; do
-    expect 2 "${option% *}: with --rates the file says it" train reference --steps 2 --rates rates $option
+    expect 2 "${option% *} has no effect with --rates" train reference --steps 2 --rates rates $option
 done
 expect 2 "--rates is empty" train reference --steps 2 --rates ""
-expect 2 "--rates: the path is too long" train reference --steps 2 --rates "$(printf '%600s' x)"
+expect 2 "--rates: path too long" train reference --steps 2 --rates "$(printf '%600s' x)"
 expect 1 "--rates: cannot open gone" train reference --steps 2 --rates gone
 expect 1 "--rates: cannot read ." train reference --steps 2 --rates .
 : >bad
-expect 1 "--rates: bad: the file is empty" train reference --steps 2 --rates bad
+expect 1 "--rates: bad: file is empty" train reference --steps 2 --rates bad
 for line in fast -0.1 101 nan inf "0.1 0.2" "" "0.1,"; do
     printf '0.1\n%s\n0.2\n' "$line" >bad
-    expect 1 "--rates: bad:2: \"$line\" is no learning rate: each line has one, from 0 to 100" train reference --steps 2 \
+    expect 1 "--rates: bad:2: invalid learning rate \"$line\": expected one from 0 to 100 per line" train reference --steps 2 \
         --rates bad
     [ "$(grep -c . out)" -eq 1 ] || fail "a bad line is told in more than one: $(cat out)"
 done
 printf '0.1\r\n0\r\n' >windows
 expect 0 "done after step 2" train reference --steps 2 --rates windows
 
-expect 2 "elementwise is of --optimizer muon" train reference --steps 2 --group wte:elementwise
-expect 2 "--final-rate: with --schedule constant" train reference --steps 2 --schedule constant --final-rate 0.5
-expect 2 "--key-value-heads is of --form llama" train reference --steps 2 --key-value-heads 1
-expect 2 "--hidden is of --form llama" train reference --steps 2 --hidden 32 --form gpt
-expect 2 "--workers: with --resident" train reference --steps 2 --workers 2 --resident
-expect 2 "--upload: with --resident" train reference --steps 2 --resident --upload auto
+expect 2 "elementwise requires --optimizer muon" train reference --steps 2 --group wte:elementwise
+expect 2 "--final-rate has no effect with --schedule constant" train reference --steps 2 --schedule constant --final-rate 0.5
+expect 2 "--key-value-heads requires --form llama" train reference --steps 2 --key-value-heads 1
+expect 2 "--hidden requires --form llama" train reference --steps 2 --hidden 32 --form gpt
+expect 2 "--workers has no effect with --resident" train reference --steps 2 --workers 2 --resident
+expect 2 "--upload has no effect with --resident" train reference --steps 2 --resident --upload auto
 : >existing
 ln existing linked
-expect 2 "--log and --csv are one file" train reference --steps 2 --log same --csv same
-expect 2 "--csv and --tensorboard are one file" train reference --steps 2 --csv same --tensorboard same
-expect 2 "--log and --csv are one file" train reference --steps 2 --log existing --csv ./linked
+expect 2 "--log and --csv are the same file" train reference --steps 2 --log same --csv same
+expect 2 "--csv and --tensorboard are the same file" train reference --steps 2 --csv same --tensorboard same
+expect 2 "--log and --csv are the same file" train reference --steps 2 --log existing --csv ./linked
 expect 0 "done after step 2" train reference --steps 2 --log /dev/null --csv /dev/null
 
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
@@ -117,7 +117,7 @@ expect 0 "0: none (one_cycle: 30 % of all" "$tuff" train --help
 
 # Held-out data: a number is a fraction, and a file with such a name needs a folder in front.
 for wrong in 1.5 0 10%; do
-    expect 1 "a fraction lies between 0 and 1, as 0.1; a file of that name is ./$wrong" train reference --steps 2 \
+    expect 1 "expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./$wrong" train reference --steps 2 \
         --validate $wrong
 done
 expect 2 "--validate is empty" train reference --steps 2 --validate ""
@@ -140,19 +140,19 @@ everything() {
         --beta2 0.9 --epsilon 1e-6 --epoch-steps 2 --update-top 9 --log-norms on --log norms.log
     expect 0 "done after step 6" train "$device" "$@" --save whole.safetensors
     expect 0 "stopped after step 2" train "$device" "$@" --stop-after 2 --save half.safetensors
-    expect 0 "going on after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
+    expect 0 "resuming after step 2" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --save rest.safetensors --sample 0
     cmp -s whole.safetensors rest.safetensors || fail "$device: the resumed run ends with other bits"
     expect 0 "I" "$tuff" generate --checkpoint whole.safetensors --average --prompt I --tokens 4 --device "$device"
-    expect 0 "--ema is not the checkpoint's" "$tuff" train --data text --device "$device" --resume half.safetensors \
+    expect 0 "--ema differs from the checkpoint" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --sample 0 --ema 0.5
     for changed in "--beta1 0.7" "--beta2 0.7" "--epsilon 1e-5" "--epoch-steps 0" "--update-top 3"; do
-        expect 0 "${changed% *} is not the checkpoint's" "$tuff" train --data text --device "$device" \
+        expect 0 "${changed% *} differs from the checkpoint" "$tuff" train --data text --device "$device" \
             --resume half.safetensors --sample 0 --stop-after 3 $changed
     done
     expect 0 "--precision bf16 instead of the checkpoint's f16" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --precision bf16
-    expect 2 "--momentum 0: muon needs" "$tuff" train --data text --device "$device" --resume half.safetensors --momentum 0
+    expect 2 "--momentum must be above 0" "$tuff" train --data text --device "$device" --resume half.safetensors --momentum 0
     expect 1 "has the state of optimizer muon, not of adam" "$tuff" train --data text --device "$device" \
         --resume half.safetensors --sample 0 --optimizer adam
 }

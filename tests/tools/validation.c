@@ -154,7 +154,7 @@ static void splits(void **state)
     static const char *const wrong[] = {"1.5", "0", "1", "-0.1", "nan", "10%", "0.1%"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(validation_split(&self, wrong[i], &training, &held_out, 20), TUFF_E_USAGE);
-        assert_non_null(strstr(tuff_error(), "a fraction lies between 0 and 1"));
+        assert_non_null(strstr(tuff_error(), "expected a fraction between 0 and 1"));
     }
     assert_int_equal(validation_split(&self, "", &training, &held_out, 20), TUFF_E_USAGE);
     assert_int_equal(training.size, 89);

@@ -93,7 +93,7 @@ static tuff_status make_plan(adamw *self, tuff_device *device)
 
 tuff_status bench_adamw_add(bench *self, bench_work *work)
 {
-    bench_implementation *item = bench_add(work, BENCH_OURS, "tuff");
+    bench_implementation *item = bench_add(work, BENCH_TUFF, "tuff");
     adamw *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     tuff_plan_info info;
     if (!made)

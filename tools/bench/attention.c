@@ -18,7 +18,7 @@ static tuff_tensor *swap_axes(tuff_tensor *x, int a, int b)
 }
 
 /* q, k and v are [B,T,H,D]. */
-static tuff_tensor *write_out(bench_plan *self, tuff_tensor *const *qkv, int64_t length, int64_t width)
+static tuff_tensor *compose_attention(bench_plan *self, tuff_tensor *const *qkv, int64_t length, int64_t width)
 {
     const tuff_shape square = TUFF_SHAPE(length, length);
     tuff_tensor *q = swap_axes(qkv[0], 1, 2), *k = swap_axes(qkv[1], 1, 2), *v = swap_axes(qkv[2], 1, 2);
@@ -36,7 +36,7 @@ static void build_attention(bench_plan *self, const void *problem)
     tuff_tensor *qkv[3];
     for (int i = 0; i < 3; i++)
         qkv[i] = bench_operand_input(self, shape, (uint32_t)i + 1);
-    tuff_tensor *y = work->composed ? write_out(self, qkv, work->length, work->width)
+    tuff_tensor *y = work->composed ? compose_attention(self, qkv, work->length, work->width)
                                     : tuff_attention(qkv[0], qkv[1], qkv[2], &(tuff_attention_options){.causal = true});
     if (work->backward)
         tuff_output(self->graph, "y", y);
@@ -44,7 +44,7 @@ static void build_attention(bench_plan *self, const void *problem)
 }
 
 /* Bytes of the inputs and outputs: the least memory traffic possible. */
-static double edges(const attention_work *work)
+static double operand_bytes(const attention_work *work)
 {
     const double one = 4.0 * (double)(work->batch * work->length * work->heads * work->width);
     const double sums = 4.0 * (double)(work->batch * work->length * work->heads);
@@ -56,7 +56,7 @@ static tuff_status add_forms(bench *self, bench_work *work, attention_work *atte
     TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build_attention, attended));
     TRY(bench_plan_add_tuned(self, work, build_attention, attended));
     TRY(bench_plan_facts(work));
-    bench_add_fact(work, "inputs, outputs, log-sum-exp", edges(attended), "B");
+    bench_add_fact(work, "inputs, outputs, log-sum-exp", operand_bytes(attended), "B");
     if (!all)
         return TUFF_OK;
     attended->composed = true;
@@ -66,7 +66,7 @@ static tuff_status add_forms(bench *self, bench_work *work, attention_work *atte
     return bench_plan_facts(work);
 }
 
-static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t width, int64_t length, bool all)
+static tuff_status measure_length(bench *self, int64_t batch, int64_t heads, int64_t width, int64_t length, bool all)
 {
     for (int backward = 0; backward < 2; backward++) {
         attention_work attended = {batch, heads, width, length, backward != 0, false};
@@ -76,8 +76,8 @@ static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t
             continue;
         work.operations =
             2.0 * (double)(batch * heads * width) * (double)length * (double)length * (backward ? 3.5 : 1);
-        work.bytes = edges(&attended);
-        TRY(bench_do(self, &work, add_forms(self, &work, &attended, all)));
+        work.bytes = operand_bytes(&attended);
+        TRY(bench_run_work(self, &work, add_forms(self, &work, &attended, all)));
     }
     return TUFF_OK;
 }
@@ -87,10 +87,10 @@ static tuff_status one_length(bench *self, int64_t batch, int64_t heads, int64_t
 tuff_status bench_attention(bench *self)
 {
     if (self->quick)
-        return one_length(self, 1, 2, 16, 40, true);
+        return measure_length(self, 1, 2, 16, 40, true);
     for (int64_t length = 256; length <= 2048; length *= length == 256 ? 4 : 2)
-        TRY(one_length(self, 4, 6, 64, length, true));
+        TRY(measure_length(self, 4, 6, 64, length, true));
     for (int64_t width = 64; width <= 128 && self->info.device_class == TUFF_DEVICE_GPU_DISCRETE; width *= 2)
-        TRY(one_length(self, 4, 16, width, 2048, false));
-    return one_length(self, 1, 6, 64, 8192, false);
+        TRY(measure_length(self, 4, 16, width, 2048, false));
+    return measure_length(self, 1, 6, 64, 8192, false);
 }

@@ -37,7 +37,8 @@ static int find_graph(bench *self)
         const char *word = self->suites.items[i];
         const bool is_file = is_graph_file(word);
         if (is_file && self->graph)
-            return cli_fail(&verb_bench, EXIT_WRONG_USE, "%s and %s: one graph file at a time", self->graph, word);
+            return cli_fail(&verb_bench, EXIT_WRONG_USE, "%s and %s: expected at most one graph file", self->graph,
+                            word);
         if (is_file)
             self->graph = word;
         else
@@ -54,12 +55,12 @@ static int check_suites(const bench *self)
         for (int k = 0; k < SUITE_COUNT; k++)
             known = known || strcmp(self->suites.items[i], suites[k].name) == 0;
         if (!known)
-            return cli_fail(&verb_bench, EXIT_WRONG_USE, "there is no suite \"%s\"", self->suites.items[i]);
+            return cli_fail(&verb_bench, EXIT_WRONG_USE, "unknown suite \"%s\"", self->suites.items[i]);
         if (strcmp(self->suites.items[i], "graph") == 0 && !self->graph)
             return cli_fail(&verb_bench, EXIT_WRONG_USE, "the suite graph needs a graph file");
     }
     if (self->json && self->markdown_path && strcmp(self->markdown_path, "-") == 0)
-        return cli_fail(&verb_bench, EXIT_WRONG_USE, "--json and --markdown - both want the output");
+        return cli_fail(&verb_bench, EXIT_WRONG_USE, "--json and --markdown - both write to standard output");
     return EXIT_DONE;
 }
 
@@ -67,23 +68,24 @@ static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
         DEVICE_OPTION(&self->device_name),
-        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples of each implementation, taken in turns", 1, 1000,
+        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples per implementation, taken alternately", 1, 1000,
          NULL},
-        {"--only", CLI_TEXTS, &self->wanted, "TEXT", "only works whose name contains TEXT; may be given several times",
-         0, 0, NULL},
+        {"--only", CLI_TEXTS, &self->wanted, "TEXT",
+         "run only benchmarks whose name contains TEXT; may be given several times", 0, 0, NULL},
         {"--skip", CLI_TEXTS, &self->skipped, "TEXT",
          "leave out implementations whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
-        {"--quick", CLI_SWITCH, &self->quick, NULL, "small works and short samples: shows that it runs, not how fast",
-         0, 0, NULL},
+        {"--quick", CLI_SWITCH, &self->quick, NULL, "small sizes and short samples: a smoke test, not a measurement", 0,
+         0, NULL},
         PRECISION_OPTION(&self->precision, NULL),
-        JSON_OPTION(&self->json, "one object with every sample"),
-        {"--markdown", CLI_TEXT, &self->markdown_path, "FILE", "write tables for bench/results; -: to the output", 0, 0,
-         NULL},
+        JSON_OPTION(&self->json, "one object with all samples"),
+        {"--markdown", CLI_TEXT, &self->markdown_path, "FILE",
+         "write tables in Markdown, as in bench/results; -: standard output", 0, 0, NULL},
         {"--peer", CLI_TEXTS, &self->peer_commands, "COMMAND",
-         "a program that does the same works (see bench/peers); may be given several times", 0, 0, NULL},
+         "also measure a program that runs the same benchmarks (see bench/peers); may be given several times", 0, 0,
+         NULL},
         TUNING_OPTIONS(&self->tune),
         {"--clblast-tuned", CLI_TEXT, &self->clblast_folder, "FOLDER",
-         "use what CLBlast's own tuners found (see bench/tune-clblast)", 0, 0, NULL},
+         "use the results of CLBlast's own tuners (see bench/tune-clblast)", 0, 0, NULL},
     };
     return cli_parse_all(&verb_bench, options, sizeof options / sizeof *options, count, arguments, &self->suites);
 }
@@ -98,7 +100,7 @@ static int run_suites(bench *self)
             return cli_fail_library(&verb_bench, suites[i].name);
     }
     if (self->printed == 0)
-        return cli_fail(&verb_bench, EXIT_FAILED, "no work is left: --only matches none");
+        return cli_fail(&verb_bench, EXIT_FAILED, "--only matches no benchmark");
     return EXIT_DONE;
 }
 
@@ -109,15 +111,15 @@ static int open_all(bench *self)
     if (!self->device)
         return code;
     if (tuff_device_describe(self->device, &self->info) != TUFF_OK || bench_peaks_create(self) != TUFF_OK)
-        return cli_fail_library(&verb_bench, "the device's peak");
+        return cli_fail_library(&verb_bench, "cannot measure the device's peak");
     if (bench_peers_start(self) != TUFF_OK)
-        return cli_fail_library(&verb_bench, "the peer");
+        return cli_fail_library(&verb_bench, "cannot start a peer");
     if (self->clblast_folder && bench_clblast_tune(self, self->clblast_folder) != TUFF_OK)
         return cli_fail_library(&verb_bench, "--clblast-tuned");
     if (!self->markdown_path)
         return EXIT_DONE;
     self->markdown = strcmp(self->markdown_path, "-") == 0 ? stdout : fopen(self->markdown_path, "w");
-    return self->markdown ? EXIT_DONE : cli_fail(&verb_bench, EXIT_FAILED, "%s cannot be written", self->markdown_path);
+    return self->markdown ? EXIT_DONE : cli_fail(&verb_bench, EXIT_FAILED, "cannot write %s", self->markdown_path);
 }
 
 static int close_all(bench *self, int code)
@@ -127,7 +129,7 @@ static int close_all(bench *self, int code)
     tuff_device_close(self->device);
     if (self->markdown && self->markdown != stdout && (ferror(self->markdown) | fclose(self->markdown)) != 0 &&
         code == EXIT_DONE)
-        code = cli_fail(&verb_bench, EXIT_FAILED, "%s could not be written", self->markdown_path);
+        code = cli_fail(&verb_bench, EXIT_FAILED, "cannot write %s", self->markdown_path);
     return code;
 }
 
@@ -160,10 +162,10 @@ static int run_bench(int count, char **arguments)
 const cli_verb verb_bench = {
     .name = "bench",
     .operand = "[FILE] [SUITE...]",
-    .summary = "Measures works of tuff in turns with the device's peak and with other software that does the same.",
+    .summary = "Benchmarks tuff against the device's peak and other software, in alternating samples.",
     .about =
-        "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; all without an argument. FILE is a\n"
-        "graph file (see tuff plan), which is measured beside the suites that are named: fused, tuned, unfused.\n"
-        "Times mean something on a quiet machine only; ratios also where there is a little noise.",
+        "Suites: matmul, attention, norms, elementwise, optimizer, gpt, launch; default: all. FILE is a graph file\n"
+        "(see tuff plan), which is measured fused, tuned and unfused, in addition to the suites that are named.\n"
+        "Times are meaningful only on an idle machine; ratios tolerate a little noise.",
     .run = run_bench,
 };

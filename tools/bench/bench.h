@@ -1,6 +1,6 @@
 /* tuff bench: suites of works. Each work is done by several implementations on the same inputs, in turns, round by
    round, so that other load on the machine affects all of them alike. bench.c is the verb, measure.c does the timing,
-   report.c prints the tables; each suite is a file that builds works and passes them to bench_do. */
+   report.c prints the tables; each suite is a file that builds works and passes them to bench_run_work. */
 #ifndef TUFF_TOOLS_BENCH_BENCH_H
 #define TUFF_TOOLS_BENCH_BENCH_H
 
@@ -26,7 +26,7 @@ typedef struct bench_figures {
 } bench_figures;
 
 typedef enum bench_kind {
-    BENCH_OURS,  /* tuff, compiled one way or another */
+    BENCH_TUFF,  /* tuff, compiled one way or another */
     BENCH_PEER,  /* other software */
     BENCH_FLOPS, /* the device's peak arithmetic rate: an FMA loop */
     BENCH_BYTES  /* the device's peak memory bandwidth: a copy */
@@ -43,12 +43,12 @@ typedef struct bench_implementation {
     tuff_status (*read)(void *self, float *values, int64_t count); /* result of the last run; NULL: not compared */
     void (*destroy)(void *self);
     void *self;
-    /* Filled by bench_do. */
+    /* Filled by bench_run_work. */
     int repeat, rounds;
     bench_sample *samples; /* one per round, averaged per run */
     bench_figures figures;
-    double ratio;              /* its time divided by that of the first implementation, median of the rounds */
-    double of_flops, of_bytes; /* fractions of the device's peaks, medians of the rounds; 0: unknown */
+    double ratio; /* its time divided by that of the first implementation, median of the rounds */
+    double flops_fraction, bytes_fraction; /* fractions of the device's peaks, medians of the rounds; 0: unknown */
 } bench_implementation;
 
 /* A number reported with a work besides its times, such as dispatches or bytes. */
@@ -94,7 +94,7 @@ typedef struct bench {
 
 /* measure.c: measures a work, reports it, and always frees its implementations. built: the status of building them; if
    it is an error, nothing is measured and the error is returned. */
-tuff_status bench_do(bench *self, bench_work *work, tuff_status built);
+tuff_status bench_run_work(bench *self, bench_work *work, tuff_status built);
 /* Starts a work. Returns false if --only excludes it. */
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...) PRINTF_LIKE(4, 5);
 /* Adds an implementation. Returns NULL, after FAIL, if there are too many. */
@@ -119,15 +119,15 @@ void bench_peaks_destroy(bench *self);
 tuff_status bench_peaks_add(bench *self, bench_work *work);
 
 /* blas.c: C = A · B, row-major; A is [m,k] or stored as [k,m], B is [k,n] or stored as [n,k]. Adds nothing if no
-   library is found; bench_blas_absence says why. */
+   library is found; bench_blas_missing_reason says why. */
 typedef struct bench_product {
     int64_t m, n, k;
     bool a_transposed, b_transposed;
 } bench_product;
 tuff_status bench_blas_add(bench_work *work, const bench_product *product);
-const char *bench_blas_absence(void); /* NULL if a library was found */
+const char *bench_blas_missing_reason(void); /* NULL if a library was found */
 /* plan.c */
-const char *bench_clblast_absence(const bench *self);
+const char *bench_clblast_missing_reason(const bench *self);
 /* clblast.c: applies the parameters that CLBlast's tuners left in the folder. */
 tuff_status bench_clblast_tune(const bench *self, const char *folder);
 

@@ -58,9 +58,9 @@ static const blas *find_blas(void)
     return found.sgemm && found.sgemv ? &found : NULL;
 }
 
-const char *bench_blas_absence(void)
+const char *bench_blas_missing_reason(void)
 {
-    return find_blas() ? NULL : "OpenBLAS: neither libopenblas.so.0 nor libblas.so.3 opens (Debian: libopenblas0)";
+    return find_blas() ? NULL : "OpenBLAS: cannot open libopenblas.so.0 or libblas.so.3 (Debian: libopenblas0)";
 }
 
 /* A single row is a matrix-vector product, for which BLAS has its own function. */

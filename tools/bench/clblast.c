@@ -115,16 +115,18 @@ static tuff_status apply(const bench *self, const tuned *plan_pair)
     enum { SINGLE = 32 };
     const int error = tuff__clblast.override(self->device->handle->id, name_of_parameters(plan_pair->kernel), SINGLE,
                                              count, names, values);
-    return error == 0 ? TUFF_OK : FAIL(TUFF_E_USAGE, "CLBlast: the parameters of %s: %d", plan_pair->kernel, error);
+    return error == 0
+               ? TUFF_OK
+               : FAIL(TUFF_E_USAGE, "CLBlast: cannot set the parameters of %s: error %d", plan_pair->kernel, error);
 }
 
 tuff_status bench_clblast_tune(const bench *self, const char *folder)
 {
     tuned all[MAX_KERNELS];
     int count = 0;
-    const char *absence = bench_clblast_absence(self);
-    if (absence)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s", absence);
+    const char *missing_reason = bench_clblast_missing_reason(self);
+    if (missing_reason)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s", missing_reason);
     DIR *entries = opendir(folder);
     if (!entries)
         return FAIL(TUFF_E_IO, "%s: no such folder", folder);

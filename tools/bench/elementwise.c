@@ -54,13 +54,13 @@ static void build_chain(bench_plan *self, const void *problem)
     self->result = links->build(self, x);
 }
 
-static tuff_status one_chain(bench *self, const chain *links, bool backward)
+static tuff_status measure_chain(bench *self, const chain *links, bool backward)
 {
     bench_work work;
     if (!bench_begin(self, &work, "elementwise", "%s %d KiB", links->name, (int)(links->count / 256)))
         return TUFF_OK;
     work.bytes = 4.0 * (double)links->count * (links->operands + 1 + backward);
-    return bench_do(self, &work, bench_plan_add_both(self, &work, build_chain, links));
+    return bench_run_work(self, &work, bench_plan_add_both(self, &work, build_chain, links));
 }
 
 tuff_status bench_elementwise(bench *self)
@@ -77,7 +77,7 @@ tuff_status bench_elementwise(bench *self)
         if (self->quick && links.count > 1 << 24)
             continue;
         links.count = self->quick ? 1 << 12 : links.count;
-        TRY(one_chain(self, &links, links.build == gelu_backward));
+        TRY(measure_chain(self, &links, links.build == gelu_backward));
     }
     return TUFF_OK;
 }

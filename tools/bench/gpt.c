@@ -112,7 +112,7 @@ static tuff_status add_plain(bench *self, bench_work *work, const bench_job *job
     made->model = create_plain(job);
     made->windows = bench_windows(job, &size);
     if (!made->model || !made->windows)
-        return FAIL(TUFF_E_OOM_HOST, "bench: no memory for the plain C form");
+        return FAIL(TUFF_E_OOM_HOST, "bench: out of memory for the plain C form");
     TRY(copy_parameters(self->device, made->model, &job->config));
     for (int i = 0; i < BENCH_LOSSES; i++)
         made->losses[i] = plain_gpt_step(made->model, made->windows);
@@ -223,7 +223,7 @@ tuff_status bench_gpt(bench *self)
         if (!bench_begin(self, &work, "gpt", "step %s", JOB_TEXT(&job)))
             continue;
         work.operations = step_operations(&job);
-        TRY(bench_do(self, &work, add_forms(self, &work, &job)));
+        TRY(bench_run_work(self, &work, add_forms(self, &work, &job)));
     }
     return TUFF_OK;
 }

@@ -45,7 +45,7 @@ static void file_destroy(void *object)
 }
 
 /* Keeps the output as f32. If any value is not finite, count is 0 and nothing is compared. */
-static tuff_status take_output(bench_file *self, int index, const tuff_plan_value *output)
+static tuff_status read_output(bench_file *self, int index, const tuff_plan_value *output)
 {
     const int64_t count = tuff_shape_count(output->shape);
     void *bytes = tuff__alloc((size_t)output->size);
@@ -77,7 +77,7 @@ static tuff_status first_run(bench_file *self)
         tuff_plan_value output;
         TRY(tuff_plan_output_at(plan, i, &output));
         if (tuff__dtype_is_float(output.dtype))
-            return take_output(self, i, &output);
+            return read_output(self, i, &output);
     }
     return TUFF_OK;
 }
@@ -85,7 +85,7 @@ static tuff_status first_run(bench_file *self)
 static tuff_status add_file(bench *self, bench_work *work, const char *name, const tuff_compile_options *options,
                             bench_file **out)
 {
-    bench_implementation *item = bench_add(work, BENCH_OURS, name);
+    bench_implementation *item = bench_add(work, BENCH_TUFF, name);
     bench_file *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return tuff_last_status();
@@ -157,5 +157,5 @@ tuff_status bench_graph(bench *self)
     bench_work work;
     if (!self->graph || !bench_begin(self, &work, "graph", "%s", base_name(self->graph)))
         return TUFF_OK;
-    return bench_do(self, &work, add_forms(self, &work));
+    return bench_run_work(self, &work, add_forms(self, &work));
 }

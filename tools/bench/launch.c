@@ -28,7 +28,7 @@ tuff_status bench_launch(bench *self)
     for (int i = 0; i < 2; i++) {
         bench_work work;
         if (bench_begin(self, &work, "launch", "%s", i == 0 ? "one dispatch" : "a chain of 100"))
-            TRY(bench_do(self, &work, add_forms(self, &work, links[i])));
+            TRY(bench_run_work(self, &work, add_forms(self, &work, links[i])));
     }
     return TUFF_OK;
 }

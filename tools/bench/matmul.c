@@ -44,7 +44,7 @@ static tuff_status add_all(bench *self, bench_work *work, product_work *product)
     return bench_plan_add_clblast(self, work, build_product, product);
 }
 
-static tuff_status one_product(bench *self, product_work *product)
+static tuff_status measure_product(bench *self, product_work *product)
 {
     const bench_product *matmul = &product->product;
     const double m = (double)matmul->m, n = (double)matmul->n, k = (double)matmul->k;
@@ -57,15 +57,15 @@ static tuff_status one_product(bench *self, product_work *product)
     work.bytes = 4 * (m * k + m * n) + k * n * (double)tuff_dtype_size(product->dtype);
     if (self->precision == TUFF_PRECISION_F32)
         work.tolerance = product->dtype == TUFF_F32 ? 1e-4 : 1e-3;
-    return bench_do(self, &work, add_all(self, &work, product));
+    return bench_run_work(self, &work, add_all(self, &work, product));
 }
 
 /* Measures the product as is, with A transposed, and with B transposed. */
-static tuff_status each_form(bench *self, int64_t m, int64_t n, int64_t k)
+static tuff_status measure_transposed(bench *self, int64_t m, int64_t n, int64_t k)
 {
     for (int form = 0; form < 3; form++) {
         product_work product = {.product = {m, n, k, form == 1, form == 2}};
-        TRY(one_product(self, &product));
+        TRY(measure_product(self, &product));
     }
     return TUFF_OK;
 }
@@ -78,11 +78,11 @@ tuff_status bench_matmul(bench *self)
     product_work row = {.product = {1, 50257, 768, false, false}}, half = {.product = {1, 50257, 768, false, false}};
     half.dtype = TUFF_F16;
     if (self->quick)
-        return each_form(self, 64, 64, 64);
+        return measure_transposed(self, 64, 64, 64);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        TRY(each_form(self, shapes[i][0], shapes[i][1], shapes[i][2]));
+        TRY(measure_transposed(self, shapes[i][0], shapes[i][1], shapes[i][2]));
     for (int64_t side = 4096; side <= 8192 && self->info.device_class == TUFF_DEVICE_GPU_DISCRETE; side *= 2)
-        TRY(each_form(self, side, side, side));
-    TRY(one_product(self, &row));
-    return one_product(self, &half);
+        TRY(measure_transposed(self, side, side, side));
+    TRY(measure_product(self, &row));
+    return measure_product(self, &half);
 }

@@ -87,7 +87,7 @@ static double processor_seconds(void)
     return (double)clock() / (double)CLOCKS_PER_SEC;
 }
 
-static tuff_status take(bench_implementation *item, int count, bench_sample *out)
+static tuff_status take_sample(bench_implementation *item, int count, bench_sample *out)
 {
     bench_sample kept = {0};
     const double processor = processor_seconds();
@@ -105,9 +105,9 @@ static tuff_status take(bench_implementation *item, int count, bench_sample *out
 static tuff_status warm_up(const bench *self, bench_implementation *item)
 {
     bench_sample one;
-    TRY(take(item, 1, &one));
+    TRY(take_sample(item, 1, &one));
     if (one.seconds < 1)
-        TRY(take(item, 1, &one));
+        TRY(take_sample(item, 1, &one));
     const double count = ceil(bench_sample_seconds(self) / fmax(one.seconds, 1e-9));
     item->repeat = count < 1 ? 1 : count > MAX_REPEATS ? MAX_REPEATS : (int)count;
     item->rounds = (int)self->round_count;
@@ -130,7 +130,7 @@ static tuff_status compare(const bench_work *work, const bench_implementation *i
     }
     if (isfinite(worst) && worst <= tolerance * largest)
         return TUFF_OK;
-    return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" are %.3g apart, of %.3g", work->name,
+    return FAIL(TUFF_E_NUMERIC, "%s: the results of \"%s\" and \"%s\" differ by %.3g, largest value %.3g", work->name,
                 work->items[0].name, item->name, worst, largest);
 }
 
@@ -151,7 +151,7 @@ static tuff_status compare_all(const bench_work *work, float *wanted, float *got
 }
 
 /* Compares the results: the time of a wrong result is meaningless. */
-static tuff_status agree(const bench_work *work)
+static tuff_status check_results(const bench_work *work)
 {
     if (work->result_count == 0)
         return TUFF_OK;
@@ -177,8 +177,8 @@ static tuff_status run_rounds(bench *self, bench_work *work)
             if (cli_is_interrupted())
                 return FAIL(TUFF_E_USAGE, "interrupted");
             if (item->repeat > 1 && item->kind != BENCH_PEER)
-                TRY(take(item, 1, &ignored));
-            TRY(take(item, item->repeat, &item->samples[round]));
+                TRY(take_sample(item, 1, &ignored));
+            TRY(take_sample(item, item->repeat, &item->samples[round]));
         }
     return TUFF_OK;
 }
@@ -233,15 +233,15 @@ static double bytes_of(const bench_work *work, const bench_implementation *item)
     return item->bytes > 0 ? item->bytes : work->bytes;
 }
 
-static void relate(const bench_work *work, bench_implementation *item, double *values)
+static void compute_ratios(const bench_work *work, bench_implementation *item, double *values)
 {
     item->ratio = ratio_of(item, &work->items[0], values);
     for (int i = 0; i < work->count; i++) {
         const bench_implementation *peak = &work->items[i];
         if (peak->kind == BENCH_FLOPS)
-            item->of_flops = operations_of(work, item) / peak->operations / ratio_of(item, peak, values);
+            item->flops_fraction = operations_of(work, item) / peak->operations / ratio_of(item, peak, values);
         if (peak->kind == BENCH_BYTES)
-            item->of_bytes = bytes_of(work, item) / peak->bytes / ratio_of(item, peak, values);
+            item->bytes_fraction = bytes_of(work, item) / peak->bytes / ratio_of(item, peak, values);
     }
 }
 
@@ -253,7 +253,7 @@ static tuff_status evaluate(const bench *self, bench_work *work)
     for (int i = 0; i < work->count; i++)
         summarize(&work->items[i], values);
     for (int i = 0; i < work->count; i++)
-        relate(work, &work->items[i], values);
+        compute_ratios(work, &work->items[i], values);
     tuff__free(values);
     return TUFF_OK;
 }
@@ -267,7 +267,7 @@ static bool is_skipped(const bench *self, const bench_implementation *item)
 }
 
 /* Removes skipped implementations, except the first, which the others are compared with. */
-static void leave_out(const bench *self, bench_work *work)
+static void remove_skipped(const bench *self, bench_work *work)
 {
     int kept = 1;
     for (int i = 1; i < work->count; i++) {
@@ -283,16 +283,16 @@ static void leave_out(const bench *self, bench_work *work)
 static tuff_status measure(bench *self, bench_work *work)
 {
     TRY(bench_peers_add(self, work));
-    leave_out(self, work);
+    remove_skipped(self, work);
     TRY(bench_peaks_add(self, work));
     for (int i = 0; i < work->count; i++)
         TRY(warm_up(self, &work->items[i]));
-    TRY(agree(work));
+    TRY(check_results(work));
     TRY(run_rounds(self, work));
     return evaluate(self, work);
 }
 
-tuff_status bench_do(bench *self, bench_work *work, tuff_status built)
+tuff_status bench_run_work(bench *self, bench_work *work, tuff_status built)
 {
     const tuff_status status = built == TUFF_OK ? measure(self, work) : built;
     if (status == TUFF_OK)

@@ -55,7 +55,7 @@ static void build_rows(bench_plan *self, const void *problem)
     self->result = work->backward ? bench_backward(self, y, wrt, 1 + op->parameters) : y;
 }
 
-static tuff_status one_work(bench *self, const row_work *one)
+static tuff_status measure_rows(bench *self, const row_work *one)
 {
     bench_work work;
     if (!bench_begin(self, &work, "norms", "%s%s %dx%d", one->op->name, one->backward ? " backward" : "",
@@ -63,7 +63,7 @@ static tuff_status one_work(bench *self, const row_work *one)
         return TUFF_OK;
     work.bytes =
         4.0 * (double)one->rows * (double)one->columns * (one->backward ? one->op->backward : one->op->forward);
-    return bench_do(self, &work, bench_plan_add_both(self, &work, build_rows, one));
+    return bench_run_work(self, &work, bench_plan_add_both(self, &work, build_rows, one));
 }
 
 tuff_status bench_norms(bench *self)
@@ -78,6 +78,6 @@ tuff_status bench_norms(bench *self)
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         for (int k = 0; k < count; k++)
             for (int backward = 0; backward < 2; backward++)
-                TRY(one_work(self, &(row_work){&ops[i], list[k][0], list[k][1], backward != 0}));
+                TRY(measure_rows(self, &(row_work){&ops[i], list[k][0], list[k][1], backward != 0}));
     return TUFF_OK;
 }

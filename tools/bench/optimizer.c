@@ -17,11 +17,11 @@ tuff_status bench_optimizer(bench *self)
         if (!bench_begin(self, &work, "optimizer", "AdamW %s", JOB_TEXT(&job)))
             continue;
         work.bytes = 7 * 4 * (double)model_parameter_count(&job.config);
-        TRY(bench_do(self, &work, add_forms(self, &work, &job)));
+        TRY(bench_run_work(self, &work, add_forms(self, &work, &job)));
     }
     bench_work work;
     if (!bench_begin(self, &work, "optimizer", "AdamW %.3g M", (double)bench_adamw_parameters(self) * 1e-6))
         return TUFF_OK;
     work.bytes = 7 * 4 * (double)bench_adamw_parameters(self);
-    return bench_do(self, &work, bench_adamw_add(self, &work));
+    return bench_run_work(self, &work, bench_adamw_add(self, &work));
 }

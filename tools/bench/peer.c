@@ -27,15 +27,15 @@ typedef struct peer_implementation {
     int index;
 } peer_implementation;
 
-static tuff_status ask(bench_peer *self, const char *format, ...) PRINTF_LIKE(2, 3);
-static tuff_status ask(bench_peer *self, const char *format, ...)
+static tuff_status send_request(bench_peer *self, const char *format, ...) PRINTF_LIKE(2, 3);
+static tuff_status send_request(bench_peer *self, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
     vfprintf(self->to, format, list);
     va_end(list);
     if (fflush(self->to) != 0 || !fgets(self->line, sizeof self->line, self->from))
-        return FAIL(TUFF_E_IO, "--peer: the program ended");
+        return FAIL(TUFF_E_IO, "--peer: the program exited");
     self->line[strcspn(self->line, "\n")] = 0;
     if (strncmp(self->line, "error", 5) == 0)
         return FAIL(TUFF_E_IO, "--peer: %s", self->line + strspn(self->line + 5, ": ") + 5);
@@ -61,10 +61,10 @@ static tuff_status start(bench_peer *self, const char *command)
 {
     int to[2], from[2];
     if (pipe(to) != 0)
-        return FAIL(TUFF_E_IO, "--peer: no pipe");
+        return FAIL(TUFF_E_IO, "--peer: cannot create a pipe");
     if (pipe(from) != 0) {
         close(to[0]), close(to[1]);
-        return FAIL(TUFF_E_IO, "--peer: no pipe");
+        return FAIL(TUFF_E_IO, "--peer: cannot create a pipe");
     }
     keep_from_children(to[1]);
     keep_from_children(from[0]);
@@ -76,7 +76,7 @@ static tuff_status start(bench_peer *self, const char *command)
     close(to[0]), close(from[1]);
     self->to = fdopen(to[1], "w");
     self->from = fdopen(from[0], "r");
-    return self->process > 0 && self->to && self->from ? TUFF_OK : FAIL(TUFF_E_IO, "--peer: it does not start");
+    return self->process > 0 && self->to && self->from ? TUFF_OK : FAIL(TUFF_E_IO, "--peer: cannot start the program");
 }
 
 tuff_status bench_peers_start(bench *self)
@@ -91,7 +91,7 @@ tuff_status bench_peers_start(bench *self)
         TRY(start(&self->peers[index], self->peer_commands.items[index]));
     }
     for (int i = 0; i < count; i++)
-        TRY(ask(&self->peers[i], "hello\n"));
+        TRY(send_request(&self->peers[i], "hello\n"));
     return TUFF_OK;
 }
 
@@ -117,9 +117,9 @@ void bench_peers_end(bench *self)
 static tuff_status peer_run(void *object, int count, bench_sample *sample)
 {
     peer_implementation *self = object;
-    TRY(ask(self->peer, "run %d %d\n", self->index, count));
+    TRY(send_request(self->peer, "run %d %d\n", self->index, count));
     if (sscanf(self->peer->line, "%lf %lf", &sample->seconds, &sample->processor) != 2 || !(sample->seconds > 0))
-        return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no seconds", self->peer->line);
+        return FAIL(TUFF_E_FORMAT, "--peer: expected seconds, got \"%s\"", self->peer->line);
     return TUFF_OK;
 }
 
@@ -127,7 +127,7 @@ static void peer_destroy(void *object)
 {
     peer_implementation *self = object;
     if (self && --self->peer->implementations == 0)
-        (void)ask(self->peer, "end\n"); /* if this fails, the next request to the peer fails too */
+        (void)send_request(self->peer, "end\n"); /* if this fails, the next request to the peer fails too */
     tuff__free(self);
 }
 
@@ -135,9 +135,9 @@ static tuff_status add_peer(bench_peer *peer, bench_work *work)
 {
     char names[sizeof peer->line];
     int index = 0;
-    TRY(ask(peer, "work %s %s\n", work->suite, work->name));
+    TRY(send_request(peer, "work %s %s\n", work->suite, work->name));
     if (strncmp(peer->line, "names", 5) != 0)
-        return FAIL(TUFF_E_FORMAT, "--peer: \"%s\" are no names", peer->line);
+        return FAIL(TUFF_E_FORMAT, "--peer: expected names, got \"%s\"", peer->line);
     snprintf(names, sizeof names, "%s", peer->line + 5 + strspn(peer->line + 5, " "));
     for (char *name = strtok(names, "|"); name; name = strtok(NULL, "|")) {
         bench_implementation *item = bench_add(work, BENCH_PEER, name);

@@ -19,15 +19,15 @@ static bench_operand *new_operand(bench_plan *self, tuff_dtype dtype, tuff_shape
     return made;
 }
 
-/* Truncates, like half_of. */
-static uint16_t brain_half_of(float value)
+/* Truncates, like float_to_f16. */
+static uint16_t float_to_bf16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return (uint16_t)(bits >> 16);
 }
 
-static uint16_t half_of(float value)
+static uint16_t float_to_f16(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
@@ -48,9 +48,9 @@ static void *values_of(const bench_operand *operand, size_t *size)
         if (operand->dtype == TUFF_F32)
             ((float *)values)[i] = value;
         else if (operand->dtype == TUFF_F16)
-            ((uint16_t *)values)[i] = half_of(value);
+            ((uint16_t *)values)[i] = float_to_f16(value);
         else if (operand->dtype == TUFF_BF16)
-            ((uint16_t *)values)[i] = brain_half_of(value);
+            ((uint16_t *)values)[i] = float_to_bf16(value);
         else
             ((int32_t *)values)[i] = (int32_t)((double)(value + 1) * 0.5 * (double)operand->limit);
     }
@@ -184,7 +184,8 @@ static tuff_status write_inputs(bench_plan *self)
     return TUFF_OK;
 }
 
-static tuff_status make(bench_plan *self, const tuff_compile_options *options, bench_builder build, const void *problem)
+static tuff_status build_plan(bench_plan *self, const tuff_compile_options *options, bench_builder build,
+                              const void *problem)
 {
     tuff_compile_options precise = *options;
     precise.precision = self->precision;
@@ -198,8 +199,8 @@ static tuff_status make(bench_plan *self, const tuff_compile_options *options, b
     return self->plan ? write_inputs(self) : tuff_last_status();
 }
 
-static tuff_status add(bench *self, bench_work *work, bench_implementation *item, const tuff_compile_options *options,
-                       bench_builder build, const void *problem)
+static tuff_status add_plan(bench *self, bench_work *work, bench_implementation *item,
+                            const tuff_compile_options *options, bench_builder build, const void *problem)
 {
     bench_plan *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
@@ -210,7 +211,7 @@ static tuff_status add(bench *self, bench_work *work, bench_implementation *item
     item->destroy = plan_destroy;
     made->device = self->device;
     made->precision = (tuff_precision)self->precision;
-    TRY(make(made, options, build, problem));
+    TRY(build_plan(made, options, build, problem));
     if (work->result_count == 0)
         work->result_count = tuff_shape_count(tuff_tensor_shape(made->result));
     return TUFF_OK;
@@ -220,10 +221,10 @@ tuff_status bench_plan_add(bench *self, bench_work *work, const char *name, tuff
                            const void *problem)
 {
     const tuff_compile_options options = {.fuse = fuse, .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
-    return add(self, work, bench_add(work, BENCH_OURS, name), &options, build, problem);
+    return add_plan(self, work, bench_add(work, BENCH_TUFF, name), &options, build, problem);
 }
 
-const char *bench_clblast_absence(const bench *self)
+const char *bench_clblast_missing_reason(const bench *self)
 {
     return tuff__device_library_unavailable_reason(self->device);
 }
@@ -231,9 +232,9 @@ const char *bench_clblast_absence(const bench *self)
 tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *problem)
 {
     const tuff_compile_options options = {.matmul_library = TUFF_MATMUL_CLBLAST};
-    if (bench_clblast_absence(self))
+    if (bench_clblast_missing_reason(self))
         return TUFF_OK;
-    return add(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, problem);
+    return add_plan(self, work, bench_add(work, BENCH_PEER, "CLBlast"), &options, build, problem);
 }
 
 tuff_status bench_plan_compare(bench_work *work, const tuff_plan *baseline, const tuff_plan *tuned)
@@ -251,7 +252,8 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
     if (self->tune.mode < TUFF_TUNE_QUICK)
         return TUFF_OK;
     tuning_apply(&self->tune, &options);
-    const tuff_status status = add(self, work, bench_add(work, BENCH_OURS, "tuff, tuned"), &options, build, problem);
+    const tuff_status status =
+        add_plan(self, work, bench_add(work, BENCH_TUFF, "tuff, tuned"), &options, build, problem);
     if (status != TUFF_OK)
         return status;
     const bench_plan *baseline = work->items[work->count - 2].self, *tuned = work->items[work->count - 1].self;

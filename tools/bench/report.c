@@ -63,7 +63,7 @@ static double bytes_of(const bench_work *work, const bench_implementation *item)
 
 /* Cells of an implementation's row. Peaks have neither fractions nor a ratio; the first row has no ratio. */
 typedef struct cells {
-    const char *ratio, *of_flops, *of_bytes;
+    const char *ratio, *flops_fraction, *bytes_fraction;
     char ratio_text[32], flops_text[32], bytes_text[32];
 } cells;
 
@@ -72,23 +72,23 @@ static void fill_cells(const bench_work *work, int index, cells *out)
     const bench_implementation *item = &work->items[index];
     const bool peak = is_peak(item);
     out->ratio = number_text(index > 0 && !peak ? item->ratio : 0, 2, out->ratio_text, sizeof out->ratio_text);
-    out->of_flops = number_text(peak ? 0 : item->of_flops, 2, out->flops_text, sizeof out->flops_text);
-    out->of_bytes = number_text(peak ? 0 : item->of_bytes, 2, out->bytes_text, sizeof out->bytes_text);
+    out->flops_fraction = number_text(peak ? 0 : item->flops_fraction, 2, out->flops_text, sizeof out->flops_text);
+    out->bytes_fraction = number_text(peak ? 0 : item->bytes_fraction, 2, out->bytes_text, sizeof out->bytes_text);
 }
 
 static void print_text(const bench *self, const bench_work *work)
 {
     if (!self->last_suite || strcmp(self->last_suite, work->suite) != 0)
-        printf("\n%-32s %-26s %11s %11s %6s %11s %8s %7s %8s %7s %7s\n", work->suite, "who", "median", "least",
-               "spread", "cpu time", "GFLOP/s", "of peak", "GB/s", "of copy", "ratio");
+        printf("\n%-32s %-26s %11s %11s %6s %11s %8s %7s %8s %7s %7s\n", work->suite, "implementation", "median",
+               "minimum", "spread", "cpu time", "GFLOP/s", "of peak", "GB/s", "of copy", "ratio");
     for (int i = 0; i < work->count; i++) {
         const bench_implementation *item = &work->items[i];
         cells row;
         fill_cells(work, i, &row);
         printf("%-32s %-26s %11s %11s %4.0f %% %11s %8s %7s %8s %7s %7s\n", i == 0 ? work->name : "", item->name,
                SECONDS_TEXT(item->figures.median), SECONDS_TEXT(item->figures.minimum), item->figures.spread * 100,
-               SECONDS_TEXT(item->figures.processor), NUMBER_TEXT(flops_of(work, item), 1), row.of_flops,
-               NUMBER_TEXT(bytes_of(work, item), 1), row.of_bytes, row.ratio);
+               SECONDS_TEXT(item->figures.processor), NUMBER_TEXT(flops_of(work, item), 1), row.flops_fraction,
+               NUMBER_TEXT(bytes_of(work, item), 1), row.bytes_fraction, row.ratio);
     }
     for (int i = 0; i < work->fact_count; i++)
         printf("    %-40s %s\n", work->facts[i].name, FACT_TEXT(&work->facts[i]));
@@ -100,7 +100,8 @@ static void write_markdown(const bench *self, const bench_work *work)
     FILE *out = self->markdown;
     if (!self->last_suite || strcmp(self->last_suite, work->suite) != 0)
         fprintf(out,
-                "\n## %s\n\n| work | who | median | least | spread | cpu time | GFLOP/s | of peak | GB/s | of copy | "
+                "\n## %s\n\n| work | implementation | median | minimum | spread | cpu time | GFLOP/s | of peak | GB/s "
+                "| of copy | "
                 "ratio |\n"
                 "|---|---|---|---|---|---|---|---|---|---|---|\n",
                 work->suite);
@@ -111,7 +112,7 @@ static void write_markdown(const bench *self, const bench_work *work)
         fprintf(out, "| %s | %s | %s | %s | %.0f %% | %s | %s | %s | %s | %s | %s |\n", i == 0 ? work->name : "",
                 item->name, SECONDS_TEXT(item->figures.median), SECONDS_TEXT(item->figures.minimum),
                 item->figures.spread * 100, SECONDS_TEXT(item->figures.processor), NUMBER_TEXT(flops_of(work, item), 1),
-                row.of_flops, NUMBER_TEXT(bytes_of(work, item), 1), row.of_bytes, row.ratio);
+                row.flops_fraction, NUMBER_TEXT(bytes_of(work, item), 1), row.bytes_fraction, row.ratio);
     }
     for (int i = 0; i < work->fact_count; i++)
         fprintf(out, "| | %s: %s | | | | | | | | | |\n", work->facts[i].name, FACT_TEXT(&work->facts[i]));
@@ -128,7 +129,7 @@ static void print_json_implementation(const bench_work *work, const bench_implem
            "\"of_copy_peak\": %.4g, \"ratio\": %.4g,\n       \"samples\": [",
            kinds[item->kind], item->figures.median, item->figures.minimum, item->figures.spread,
            item->figures.processor, item->rounds, item->repeat, flops_of(work, item), bytes_of(work, item),
-           item->of_flops, item->of_bytes, item->ratio);
+           item->flops_fraction, item->bytes_fraction, item->ratio);
     for (int i = 0; i < item->rounds; i++)
         printf("%s%.6g", i > 0 ? ", " : "", item->samples[i].seconds);
     printf("]}%s\n", last ? "" : ",");
@@ -179,9 +180,9 @@ static double load_before(void)
 }
 
 /* Lists the libraries that are missing, which is part of the result. */
-static int absences(const bench *self, const char **out)
+static int list_missing(const bench *self, const char **out)
 {
-    const char *const all[] = {bench_blas_absence(), bench_clblast_absence(self)};
+    const char *const all[] = {bench_blas_missing_reason(), bench_clblast_missing_reason(self)};
     int count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
@@ -189,7 +190,7 @@ static int absences(const bench *self, const char **out)
     return count;
 }
 
-static void begin_json(const bench *self, const char *const *absent, int absent_count)
+static void begin_json(const bench *self, const char *const *missing, int missing_count)
 {
     printf("{\"tuff\": \"%s\", \"rounds\": %" PRId64 ", \"device\": {\"selector\": ", tuff_version(),
            self->round_count);
@@ -202,14 +203,14 @@ static void begin_json(const bench *self, const char *const *absent, int absent_
     cli_print_json_text(self->info.api);
     printf(", \"compute_units\": %" PRIu32 "},\n\"load\": %.2f, \"absent\": [", self->info.compute_units,
            load_before());
-    for (int i = 0; i < absent_count; i++) {
+    for (int i = 0; i < missing_count; i++) {
         fputs(i > 0 ? ", " : "", stdout);
-        cli_print_json_text(absent[i]);
+        cli_print_json_text(missing[i]);
     }
     printf("],\n\"works\": [\n");
 }
 
-static void begin_markdown(const bench *self, const char *const *absent, int absent_count)
+static void begin_markdown(const bench *self, const char *const *missing, int missing_count)
 {
     const time_t now = time(NULL);
     char date[32] = "";
@@ -218,29 +219,29 @@ static void begin_markdown(const bench *self, const char *const *absent, int abs
         strftime(date, sizeof date, "%Y-%m-%d", parts);
     fprintf(self->markdown,
             "# tuff %s on %s\n\n%s, %s, %s, %" PRIu32 " compute units, %s; load average before: %.2f. %" PRId64
-            " rounds in turns; *ratio*: the time over that of the first row of the work, median of the rounds, so more "
-            "than 1 means that the first row is faster.\n",
+            " rounds in turns; *ratio*: the time divided by that of the first row of the work, median of the rounds: "
+            "above 1, the first row is faster.\n",
             tuff_version(), self->info.name, date, self->info.driver, self->info.api, self->info.compute_units,
             self->info.selector, load_before(), self->round_count);
-    for (int i = 0; i < absent_count; i++)
-        fprintf(self->markdown, "%s.\n", absent[i]);
+    for (int i = 0; i < missing_count; i++)
+        fprintf(self->markdown, "%s.\n", missing[i]);
 }
 
 void bench_report_begin(bench *self)
 {
-    const char *absent[4];
-    const int count = absences(self, absent);
+    const char *missing[4];
+    const int count = list_missing(self, missing);
     if (self->json)
-        begin_json(self, absent, count);
+        begin_json(self, missing, count);
     else if (self->markdown != stdout)
         printf("%s (%s), %s, %s; load average before: %.2f\n%" PRId64
-               " rounds in turns; ratio: the time over that of the first row of a work\n",
+               " rounds in turns; ratio: the time divided by that of the first row of a work\n",
                self->info.name, self->info.selector, self->info.driver, self->info.api, load_before(),
                self->round_count);
     for (int i = 0; i < count && !self->json && self->markdown != stdout; i++)
-        printf("%s\n", absent[i]);
+        printf("%s\n", missing[i]);
     if (self->markdown)
-        begin_markdown(self, absent, count);
+        begin_markdown(self, missing, count);
 }
 
 void bench_report_end(bench *self)

@@ -122,7 +122,7 @@ static tuff_status first_steps(bench_training *self)
 
 static bench_training *add(bench *self, bench_work *work, const bench_job *job, const char *name)
 {
-    bench_implementation *item = bench_add(work, BENCH_OURS, name);
+    bench_implementation *item = bench_add(work, BENCH_TUFF, name);
     bench_training *made = item ? tuff__calloc(1, sizeof *made) : NULL;
     if (!made)
         return NULL;

@@ -130,13 +130,13 @@ static void report_program(void *user, const program_failure *failed)
     char line[1024];
     examination *self = user;
     program_describe(&failed->smallest, line, sizeof line);
-    fail(self, "%s: tuff verify --program \"%s\": %s", failed->check, line, failed->smallest_found.failure);
+    fail(self, "%s: tuff verify --program \"%s\": %s", failed->check, line, failed->smallest_report.failure);
 }
 
 static void examine_programs(examination *self)
 {
     const uint64_t begin = tuff__nanoseconds();
-    program_bench bench = {.device = self->device, .reference = tuff_device_open("reference")};
+    program_context bench = {.device = self->device, .reference = tuff_device_open("reference")};
     program_totals totals = {0};
     printf("\nrandom programs against float64\n");
     if (self->failures > 0 && bench.reference) {
@@ -154,7 +154,7 @@ static void examine_programs(examination *self)
         program_check_seed(&bench, seed, &totals, report_program, self);
         (void)is_lost(self);
     }
-    program_bench_clear(&bench);
+    program_context_clear(&bench);
     tuff_device_close(bench.reference);
     printf("  %" PRId64 " programs, %" PRId64 " elements in %.0f s\n", totals.programs, totals.elements,
            elapsed(begin));

@@ -93,7 +93,7 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
 static bool is_wanted(op_code op, tuff_dtype dtype, int index)
 {
     if (!tuff__op_is_elementwise(op) && !tuff__op_is_view(op) && op != OP_PAD && op != OP_CONCAT)
-        return suite_is_telling(op, dtype, index);
+        return suite_is_in_short_suite(op, dtype, index);
     return index == 0 && (dtype == TUFF_F32 || op == OP_ADD || op == OP_CAST);
 }
 

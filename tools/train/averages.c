@@ -36,7 +36,7 @@ void averages_close(averages *self)
     self->plan = NULL;
 }
 
-tuff_status averages_take(averages *self)
+tuff_status averages_update(averages *self)
 {
     TRY(tuff_plan_run(self->plan));
     return tuff_plan_wait(self->plan);

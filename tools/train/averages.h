@@ -14,6 +14,6 @@ tuff_status averages_open(averages *self, tuff_device *device, tuff_optimizer *o
                           tuff_parameters *into);
 void averages_close(averages *self);
 /* Copies the averages on the device. Before the first step that is not skipped, it copies the weights instead. */
-tuff_status averages_take(averages *self);
+tuff_status averages_update(averages *self);
 
 #endif

@@ -87,7 +87,7 @@ tuff_status batches_seek(batches *self, int64_t step, const char *saved)
     return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = step});
 }
 
-tuff_status batches_tell(const batches *self, char *out, size_t size)
+tuff_status batches_save_position(const batches *self, char *out, size_t size)
 {
     out[0] = 0;
     return self->loader ? tuff_loader_save(self->loader, out, size) : TUFF_OK;
@@ -98,7 +98,7 @@ tuff_status batches_next(batches *self, tuff_plan *plan)
     return self->loader ? tuff_loader_next(self->loader, plan, NULL) : TUFF_OK;
 }
 
-double batches_waited(const batches *self)
+double batches_wait_seconds(const batches *self)
 {
     tuff_loader_counters counters = {0};
     if (self->loader)
@@ -106,7 +106,7 @@ double batches_waited(const batches *self)
     return (double)counters.waited * 1e-9;
 }
 
-bool batches_are_sent_beside(const batches *self)
+bool batches_use_upload_queue(const batches *self)
 {
     tuff_loader_counters counters = {0};
     if (self->loader)

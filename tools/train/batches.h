@@ -29,12 +29,12 @@ tuff_graph *batches_graph(const batches *self, tuff_device *device, language_mod
 /* Continues after `step` steps. saved: the loader's position in a checkpoint, or "". */
 tuff_status batches_seek(batches *self, int64_t step, const char *saved);
 /* Writes the position for a checkpoint to out; "" if the device draws the windows, which depend only on the step. */
-tuff_status batches_tell(const batches *self, char *out, size_t size);
+tuff_status batches_save_position(const batches *self, char *out, size_t size);
 /* Supplies the windows of the plan's next run. */
 tuff_status batches_next(batches *self, tuff_plan *plan);
 /* Total seconds that steps waited for windows so far. */
-double batches_waited(const batches *self);
+double batches_wait_seconds(const batches *self);
 /* Whether windows were uploaded on a separate queue. */
-bool batches_are_sent_beside(const batches *self);
+bool batches_use_upload_queue(const batches *self);
 
 #endif

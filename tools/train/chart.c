@@ -39,7 +39,7 @@ static scale make_scale(double low, double high, int ticks, double least)
 
 static const history *lines_of(const chart_series *series, const history *lines)
 {
-    return series->of ? series->of : lines;
+    return series->lines ? series->lines : lines;
 }
 
 static scale scale_of_values(const chart *self, const history *all, bool on_right)
@@ -207,7 +207,7 @@ void chart_draw(const chart *self, const history *lines, text *out)
     for (int i = 0; i < self->count; i++) {
         const scale *of = self->series[i].on_right ? &right : &left;
         add_line(&made, &self->series[i], of);
-        if (self->series[i].of)
+        if (self->series[i].lines)
             add_dots(&made, &self->series[i], of);
     }
     tuff__text_add(out, "</svg></figure>\n");

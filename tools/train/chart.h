@@ -9,8 +9,8 @@ typedef struct chart_series {
     const char *name;   /* for the legend */
     const char *colour; /* CSS class of its line */
     double (*value)(const line_numbers *line);
-    bool on_right;     /* uses the scale on the right */
-    const history *of; /* its own lines, which are drawn with dots; NULL: those of the chart */
+    bool on_right;        /* uses the scale on the right */
+    const history *lines; /* its own lines, which are drawn with dots; NULL: those of the chart */
 } chart_series;
 
 typedef struct chart {

@@ -23,9 +23,9 @@ static int print_tokens(text_sampler *sampler, const generation *self)
     for (int64_t i = 0; i < self->tokens && !cli_is_interrupted(); i++) {
         int byte;
         if (sampler_next(sampler, &byte) != TUFF_OK)
-            return cli_fail_library(&verb_generate, "the next token");
+            return cli_fail_library(&verb_generate, "cannot generate the next token");
         if (putchar(byte) == EOF || fflush(stdout) != 0)
-            return cli_fail(&verb_generate, EXIT_FAILED, "the output could not be written");
+            return cli_fail(&verb_generate, EXIT_FAILED, "cannot write the output");
     }
     putchar('\n');
     return EXIT_DONE;
@@ -42,7 +42,7 @@ static int run_sampler(tuff_device *device, language_model *model, generation *s
     tuning_apply(&self->tune, &options.compile);
     if (sampler_create(device, model, &options, &sampler) != TUFF_OK) {
         (void)tuning_end(&self->tune, NULL);
-        return cli_fail_library(&verb_generate, "compiling the model");
+        return cli_fail_library(&verb_generate, "cannot compile the model");
     }
     if (self->tune.background || tuning_end(&self->tune, sampler.plan)) {
         fputs(self->prompt, stdout);
@@ -67,9 +67,9 @@ static int run_model(tuff_device *device, const run_settings *settings, generati
     language_model model;
     int code;
     if (model_create(device, &settings->model, &model) != TUFF_OK)
-        code = cli_fail_library(&verb_generate, "making the model");
+        code = cli_fail_library(&verb_generate, "cannot create the model");
     else if (load(&model, self) != TUFF_OK)
-        code = cli_fail_library(&verb_generate, "loading the checkpoint");
+        code = cli_fail_library(&verb_generate, "cannot load the checkpoint");
     else
         code = run_sampler(device, &model, self);
     model_destroy(&model);
@@ -87,11 +87,11 @@ static int generate_from(generation *self)
 {
     run_settings settings;
     if (!self->checkpoint)
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "give the model with --checkpoint FILE");
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--checkpoint FILE is required");
     if (!self->prompt[0])
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with");
+        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte");
     if (run_settings_read(self->checkpoint, &settings) != TUFF_OK)
-        return cli_fail_library(&verb_generate, "reading the checkpoint");
+        return cli_fail_library(&verb_generate, "cannot read the checkpoint");
     int code = EXIT_FAILED;
     tuff_device *device = open_device(self->device, &settings, &code);
     if (!device)
@@ -109,16 +109,16 @@ static int generate(int count, char **arguments)
          .kind = CLI_TEXT,
          .value = &self.checkpoint,
          .placeholder = "FILE",
-         .help = "what tuff train saved; required"},
+         .help = "checkpoint of tuff train; required"},
         {.name = "--average",
          .kind = CLI_SWITCH,
          .value = &self.average,
-         .help = "the average of the weights that tuff train --ema kept, instead of the last weights"},
+         .help = "use the averaged weights of tuff train --ema instead of the last weights"},
         {.name = "--prompt",
          .kind = CLI_TEXT,
          .value = &self.prompt,
          .placeholder = "TEXT",
-         .help = "text to continue; default: a new line"},
+         .help = "text to continue; default: a newline"},
         {.name = "--tokens",
          .kind = CLI_WHOLE,
          .value = &self.tokens,
@@ -132,8 +132,8 @@ static int generate(int count, char **arguments)
          .placeholder = "T",
          .low = 0,
          .high = 100,
-         .help = "0: always the likeliest byte; higher is more varied"},
-        SEED_OPTION(&self.seed, "the same seed generates the same text", NULL),
+         .help = "sampling temperature; 0: always the most likely byte"},
+        SEED_OPTION(&self.seed, "seed of sampling; the same seed generates the same text", NULL),
         WORK_DEVICE_OPTION(&self.device),
         FUSE_OPTION(&self.fuse),
         TUNING_OPTIONS(&self.tune),
@@ -146,7 +146,7 @@ static int generate(int count, char **arguments)
 const cli_verb verb_generate = {
     .name = "generate",
     .summary = "Continues a text with a trained model.",
-    .about = "Tokens appear as they are made. Ctrl-C ends the text.",
+    .about = "Prints each byte as soon as it is generated. Ctrl-C ends the text.",
     .run = generate,
     .repeats = true,
 };

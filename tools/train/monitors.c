@@ -57,7 +57,7 @@ int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[
 {
     *self = (monitors){.verb = verb};
     if (make_names(self, norms) != TUFF_OK)
-        return cli_fail_library(verb, "the numbers of a line");
+        return cli_fail_library(verb, "cannot open the logs");
     for (int i = 0; i < MONITOR_COUNT; i++) {
         if (!paths[i])
             continue;
@@ -68,7 +68,7 @@ int monitors_open(monitors *self, const cli_verb *verb, const char *const paths[
                                                                    .append = resumed,
                                                                    .first_step = first_step});
         if (!self->items[i])
-            return cli_fail(verb, EXIT_FAILED, "%s: the %s cannot be written: %s", options[i],
+            return cli_fail(verb, EXIT_FAILED, "%s: cannot write the %s: %s", options[i],
                             i == MONITOR_LOG ? "log" : "file", tuff_error());
     }
     return EXIT_DONE;
@@ -92,8 +92,8 @@ static void write_scalars(monitors *self, int64_t step, int count, void (*begin_
         if (failed && !self->is_failing[i]) {
             if (begin_message)
                 begin_message(user);
-            (void)cli_fail(self->verb, EXIT_FAILED, "%s: step %lld is missing, and the training goes on: %s",
-                           options[i], (long long)step, tuff_error());
+            (void)cli_fail(self->verb, EXIT_FAILED, "%s: cannot log step %lld, training continues: %s", options[i],
+                           (long long)step, tuff_error());
         }
         self->is_failing[i] = failed;
         self->has_failed = self->has_failed || failed;

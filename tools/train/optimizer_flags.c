@@ -36,7 +36,7 @@ static double scale_of(const char *text)
 }
 
 /* Parses one setting of a group, such as "rate=0.5" or "frozen". */
-static bool take_setting(const char *text, size_t length, tuff_parameter_group *out)
+static bool parse_setting(const char *text, size_t length, tuff_parameter_group *out)
 {
     static const char *const names[] = {"rate=", "decay=", "clip=", "frozen", "elementwise"};
     double *const numbers[] = {&out->rate_factor, &out->weight_decay, &out->clip_norm};
@@ -68,14 +68,14 @@ static bool read_groups(char *text, const char **patterns, tuff_parameter_group 
         *end = *settings = 0;
         patterns[(*count)++] = text;
         for (const char *one = settings + 1; one < end; one += strcspn(one, ",") + 1)
-            if (!take_setting(one, strcspn(one, ","), &groups[*count]))
+            if (!parse_setting(one, strcspn(one, ","), &groups[*count]))
                 return false;
         text = more ? end + 1 : end;
     }
     return true;
 }
 
-static bool groups_make_sense(const char *text)
+static bool are_groups_valid(const char *text)
 {
     char copy[sizeof((optimizer_flags *)0)->groups];
     const char *patterns[TUFF_MAX_GROUPS];
@@ -85,21 +85,22 @@ static bool groups_make_sense(const char *text)
     return read_groups(copy, patterns, groups, &count);
 }
 
-static cli_end wrong(const cli_verb *verb, const char *what, const char *text, const char *taken)
+static cli_end invalid_value(const cli_verb *verb, const char *option, const char *text, const char *expected)
 {
-    return (cli_end){.now = true,
-                     .code =
-                         cli_fail(verb, EXIT_WRONG_USE, "%s: \"%s\" means nothing: it takes %s", what, text, taken)};
+    return (cli_end){
+        .now = true,
+        .code = cli_fail(verb, EXIT_WRONG_USE, "%s: invalid value \"%s\": expected %s", option, text, expected)};
 }
 
-static cli_end wrong_group(const cli_verb *verb, const char *text)
+static cli_end invalid_group(const cli_verb *verb, const char *text)
 {
-    static const char taken[] = "NAMES:SETTINGS, as in '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, "
-                                "decay=R, clip=NORM, frozen, elementwise";
-    return wrong(verb, "--group", text, taken);
+    static const char expected[] =
+        "NAMES:SETTINGS, such as '*.bias,*.gain:rate=0.5,decay=0'; settings are rate=FACTOR, "
+        "decay=R, clip=NORM, frozen, elementwise";
+    return invalid_value(verb, "--group", text, expected);
 }
 
-static cli_end wrong_use(const cli_verb *verb, const char *message)
+static cli_end usage_error(const cli_verb *verb, const char *message)
 {
     return (cli_end){.now = true, .code = cli_fail(verb, EXIT_WRONG_USE, "%s", message)};
 }
@@ -108,13 +109,14 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
 {
     if (given->loss_scale) {
         if (isnan(scale_of(given->loss_scale)) || strlen(given->loss_scale) >= sizeof flags->loss_scale)
-            return wrong(verb, "--loss-scale", given->loss_scale, "auto, off, or a scale above 0 as 1024");
+            return invalid_value(verb, "--loss-scale", given->loss_scale,
+                                 "auto, off, or a number above 0 such as 1024");
         snprintf(flags->loss_scale, sizeof flags->loss_scale, "%s", given->loss_scale);
     }
     if (given->rates && (!*given->rates || strlen(given->rates) >= sizeof flags->rates))
-        return wrong_use(verb, *given->rates ? "--rates: the path is too long" : "--rates is empty: it takes a file");
+        return usage_error(verb, *given->rates ? "--rates: path too long" : "--rates is empty: expected a file");
     if (given->rates && given->schedule)
-        return wrong_use(verb, "--rates takes the place of --schedule: give one of them");
+        return usage_error(verb, "--rates and --schedule cannot be combined");
     if (given->rates)
         snprintf(flags->rates, sizeof flags->rates, "%s", given->rates);
     size_t length = 0;
@@ -122,101 +124,101 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
         const char *text = given->groups.items[i];
         const int written = snprintf(flags->groups + length, sizeof flags->groups - length, "%s%s", i ? ";" : "", text);
         length += (size_t)written;
-        if (length >= sizeof flags->groups || strchr(text, ';') || !*text || !groups_make_sense(text))
-            return wrong_group(verb, text);
+        if (length >= sizeof flags->groups || strchr(text, ';') || !*text || !are_groups_valid(text))
+            return invalid_group(verb, text);
     }
     if (given->groups.count >= TUFF_MAX_GROUPS)
         return (cli_end){.now = true,
-                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d are given, at most %d may be",
+                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d given, at most %d allowed",
                                           given->groups.count, TUFF_MAX_GROUPS - 1)};
     return (cli_end){0};
 }
 
-static void say(const char *option)
+static void warn_changed(const char *option)
 {
-    fprintf(stderr, "%s is not the checkpoint's: the run differs from an uninterrupted one\n", option);
+    fprintf(stderr, "%s differs from the checkpoint: the result will differ from an uninterrupted run\n", option);
 }
 
-static void merge_number(const char *option, bool given, double *asked, double kept)
+static void merge_number(const char *option, bool given, double *value, double saved)
 {
-    if (given && *asked != kept)
-        say(option);
-    *asked = given ? *asked : kept;
+    if (given && *value != saved)
+        warn_changed(option);
+    *value = given ? *value : saved;
 }
 
-static void merge_whole(const char *option, bool given, int64_t *asked, int64_t kept)
+static void merge_whole(const char *option, bool given, int64_t *value, int64_t saved)
 {
-    if (given && *asked != kept)
-        say(option);
-    *asked = given ? *asked : kept;
+    if (given && *value != saved)
+        warn_changed(option);
+    *value = given ? *value : saved;
 }
 
-static void merge_choice(const char *option, bool given, int *asked, int kept)
+static void merge_choice(const char *option, bool given, int *value, int saved)
 {
-    if (given && *asked != kept)
-        say(option);
-    *asked = given ? *asked : kept;
+    if (given && *value != saved)
+        warn_changed(option);
+    *value = given ? *value : saved;
 }
 
-static void merge_text(const char *option, bool given, char *asked, const char *kept, size_t size)
+static void merge_text(const char *option, bool given, char *value, const char *saved, size_t size)
 {
-    if (given && strcmp(asked, kept) != 0)
-        say(option);
+    if (given && strcmp(value, saved) != 0)
+        warn_changed(option);
     if (!given)
-        snprintf(asked, size, "%s", kept);
+        snprintf(value, size, "%s", saved);
 }
 
 /* A file of rates and a schedule replace each other. Whether the file's rates have changed is known only after reading
    it. */
-static void merge_rates(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
+static void merge_rates(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags)
 {
-    const bool was_file = kept->rates[0] != 0;
+    const bool was_file = saved->rates[0] != 0;
     if (given->schedule && was_file)
-        say("--schedule");
+        warn_changed("--schedule");
     else
-        merge_choice("--schedule", given->schedule, &flags->schedule, kept->schedule);
+        merge_choice("--schedule", given->schedule, &flags->schedule, saved->schedule);
     if (given->rates && !was_file)
-        say("--rates");
+        warn_changed("--rates");
     if (!given->rates && !given->schedule)
-        snprintf(flags->rates, sizeof flags->rates, "%s", kept->rates);
-    flags->rates_hash = flags->rates[0] ? kept->rates_hash : 0;
+        snprintf(flags->rates, sizeof flags->rates, "%s", saved->rates);
+    flags->rates_hash = flags->rates[0] ? saved->rates_hash : 0;
 }
 
-static void merge_loss_scale(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
+static void merge_loss_scale(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags)
 {
-    const bool drops = given->loss_scale && scale_of(flags->loss_scale) < 0 && scale_of(kept->loss_scale) >= 0;
+    const bool drops = given->loss_scale && scale_of(flags->loss_scale) < 0 && scale_of(saved->loss_scale) >= 0;
     if (drops)
-        fputs("--loss-scale off: the checkpoint's loss scale and its count of skipped steps are dropped, and the run "
-              "differs from an uninterrupted one\n",
+        fputs("--loss-scale off: the checkpoint's loss scale and its count of skipped steps are dropped; the result "
+              "will differ from an uninterrupted run\n",
               stderr);
     else
-        merge_text("--loss-scale", given->loss_scale != NULL, flags->loss_scale, kept->loss_scale,
-                   sizeof kept->loss_scale);
+        merge_text("--loss-scale", given->loss_scale != NULL, flags->loss_scale, saved->loss_scale,
+                   sizeof saved->loss_scale);
 }
 
-void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags)
+void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags)
 {
-    merge_choice("--optimizer", given->kind, &flags->kind, kept->kind);
-    merge_choice("--nesterov", given->nesterov, &flags->nesterov, kept->nesterov);
-    merge_number("--weight-decay", given->weight_decay, &flags->weight_decay, kept->weight_decay);
-    merge_number("--momentum", given->momentum, &flags->momentum, kept->momentum);
-    merge_number("--beta1", given->beta1, &flags->beta1, kept->beta1);
-    merge_number("--beta2", given->beta2, &flags->beta2, kept->beta2);
-    merge_number("--epsilon", given->epsilon, &flags->epsilon, kept->epsilon);
-    merge_number("--clip", given->clip, &flags->clip, kept->clip);
-    merge_number("--clip-value", given->clip_value, &flags->clip_value, kept->clip_value);
-    merge_number("--ema", given->average, &flags->average, kept->average);
-    merge_number("--final-rate", given->final_fraction, &flags->final_fraction, kept->final_fraction);
-    merge_whole("--warmup", given->warmup, &flags->warmup, kept->warmup);
-    merge_whole("--epoch-steps", given->epoch_steps, &flags->epoch_steps, kept->epoch_steps);
-    merge_whole("--accumulate", given->accumulate, &flags->accumulate, kept->accumulate);
-    merge_whole("--update-top", given->update_top, &flags->update_top, kept->update_top);
-    merge_rates(given, kept, flags);
-    merge_loss_scale(given, kept, flags);
-    merge_text("--group", given->groups.count > 0, flags->groups, kept->groups, sizeof kept->groups);
+    merge_choice("--optimizer", given->kind, &flags->kind, saved->kind);
+    merge_choice("--nesterov", given->nesterov, &flags->nesterov, saved->nesterov);
+    merge_number("--weight-decay", given->weight_decay, &flags->weight_decay, saved->weight_decay);
+    merge_number("--momentum", given->momentum, &flags->momentum, saved->momentum);
+    merge_number("--beta1", given->beta1, &flags->beta1, saved->beta1);
+    merge_number("--beta2", given->beta2, &flags->beta2, saved->beta2);
+    merge_number("--epsilon", given->epsilon, &flags->epsilon, saved->epsilon);
+    merge_number("--clip", given->clip, &flags->clip, saved->clip);
+    merge_number("--clip-value", given->clip_value, &flags->clip_value, saved->clip_value);
+    merge_number("--ema", given->average, &flags->average, saved->average);
+    merge_number("--final-rate", given->final_fraction, &flags->final_fraction, saved->final_fraction);
+    merge_whole("--warmup", given->warmup, &flags->warmup, saved->warmup);
+    merge_whole("--epoch-steps", given->epoch_steps, &flags->epoch_steps, saved->epoch_steps);
+    merge_whole("--accumulate", given->accumulate, &flags->accumulate, saved->accumulate);
+    merge_whole("--update-top", given->update_top, &flags->update_top, saved->update_top);
+    merge_rates(given, saved, flags);
+    merge_loss_scale(given, saved, flags);
+    merge_text("--group", given->groups.count > 0, flags->groups, saved->groups, sizeof saved->groups);
 }
 
-bool optimizer_flags_scale(const optimizer_flags *flags)
+bool optimizer_flags_scales_loss(const optimizer_flags *flags)
 {
     return scale_of(flags->loss_scale) >= 0;
 }
@@ -229,30 +231,30 @@ cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *
     optimizer_setup setup;
     optimizer_setup_make(flags, 1, 1, &setup);
     const struct {
-        bool wrong;
+        bool invalid;
         const char *message;
     } all[] = {
-        {given->momentum && kind != TUFF_SGD && kind != TUFF_MUON, "--momentum is of --optimizer sgd and muon alone"},
+        {given->momentum && kind != TUFF_SGD && kind != TUFF_MUON, "--momentum requires --optimizer sgd or muon"},
         {given->momentum && flags->momentum == 0 && kind == TUFF_MUON,
-         "--momentum 0: muon needs one above 0; default 0.95"},
-        {given->nesterov && kind != TUFF_SGD, "--nesterov is of --optimizer sgd alone"},
+         "--momentum must be above 0 with --optimizer muon (default 0.95)"},
+        {given->nesterov && kind != TUFF_SGD, "--nesterov requires --optimizer sgd"},
         {sets_momentum && kind == TUFF_SGD && flags->nesterov && setup.options.momentum == 0,
-         "--nesterov on: there is none with --momentum 0"},
-        {given->beta1 && !has_betas, "--beta1 is of --optimizer adamw, adam, lion and muon alone"},
-        {given->beta2 && !has_betas, "--beta2 is of --optimizer adamw, adam, lion and muon alone"},
+         "--nesterov on requires --momentum above 0"},
+        {given->beta1 && !has_betas, "--beta1 requires --optimizer adamw, adam, lion or muon"},
+        {given->beta2 && !has_betas, "--beta2 requires --optimizer adamw, adam, lion or muon"},
         {given->epsilon && (kind == TUFF_SGD || kind == TUFF_LION),
-         "--epsilon is of --optimizer adamw, adam, adafactor and muon alone"},
+         "--epsilon requires --optimizer adamw, adam, adafactor or muon"},
         {given->final_fraction && setup.options.schedule == TUFF_SCHEDULE_CONSTANT,
-         "--final-rate: with --schedule constant the rate does not fall"},
-        {given->final_fraction && flags->rates[0], "--final-rate: with --rates the file says it"},
-        {given->warmup && flags->rates[0], "--warmup: with --rates the file says it"},
+         "--final-rate has no effect with --schedule constant"},
+        {given->final_fraction && flags->rates[0], "--final-rate has no effect with --rates"},
+        {given->warmup && flags->rates[0], "--warmup has no effect with --rates"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].wrong)
-            return wrong_use(verb, all[i].message);
+        if (all[i].invalid)
+            return usage_error(verb, all[i].message);
     for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
         if (setup.groups[i].elementwise && kind != TUFF_MUON)
-            return wrong_use(verb, "--group: elementwise is of --optimizer muon alone");
+            return usage_error(verb, "--group: elementwise requires --optimizer muon");
     return (cli_end){0};
 }
 
@@ -265,7 +267,7 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
         if (setup.groups[i].weight_decay <= 0 || !model_group_is_vectors(model, setup.patterns, i))
             continue;
         const int code = cli_fail(verb, EXIT_WRONG_USE,
-                                  "--group %s: decay=%g does nothing: it is of matrices, and the group has none",
+                                  "--group %s: decay=%g has no effect: only matrices decay, and the group has none",
                                   setup.patterns[i - 1], setup.groups[i].weight_decay);
         return (cli_end){.now = true, .code = code};
     }
@@ -278,7 +280,7 @@ void optimizer_given_free(optimizer_given *given)
 }
 
 /* Adds the keys that later versions introduced. */
-static void add_later(json_t *object, const optimizer_flags *f)
+static void add_new_keys(json_t *object, const optimizer_flags *f)
 {
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, f->rates_hash);
@@ -307,7 +309,7 @@ json_t *optimizer_flags_json(const optimizer_flags *f)
                                f->final_fraction, "warmup", (json_int_t)f->warmup, "accumulate",
                                (json_int_t)f->accumulate, "loss_scale", f->loss_scale, "groups", f->groups);
     if (object)
-        add_later(object, f);
+        add_new_keys(object, f);
     return object;
 }
 
@@ -317,7 +319,7 @@ static bool is_beta(double value)
 }
 
 /* Parses those keys. Checkpoints of earlier versions lack them; they keep their defaults. */
-static bool parse_later(const json_t *object, optimizer_flags *out)
+static bool parse_new_keys(const json_t *object, optimizer_flags *out)
 {
     const char *rates = "", *hash = "0";
     json_int_t epoch_steps = 0, update_top = 0;
@@ -351,9 +353,9 @@ bool optimizer_flags_parse(const json_t *object, optimizer_flags *out)
     out->accumulate = accumulate;
     snprintf(out->loss_scale, sizeof out->loss_scale, "%s", loss_scale);
     snprintf(out->groups, sizeof out->groups, "%s", groups);
-    return !isnan(scale_of(loss_scale)) && strlen(groups) < sizeof out->groups && groups_make_sense(groups) &&
+    return !isnan(scale_of(loss_scale)) && strlen(groups) < sizeof out->groups && are_groups_valid(groups) &&
            out->kind >= 0 && out->kind <= TUFF_MUON && out->schedule >= 0 && out->schedule < 4 && accumulate >= 1 &&
-           accumulate <= 1 << 16 && parse_later(object, out);
+           accumulate <= 1 << 16 && parse_new_keys(object, out);
 }
 
 /* The momentum given, or the default of the kind. */

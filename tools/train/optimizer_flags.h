@@ -37,67 +37,68 @@ optimizer_flags optimizer_flags_default(void);
 /* Rows of the verb's table of options. */
 /* clang-format off */
 #define RULE_OPTIONS(flags, given) \
-    {"--optimizer", CLI_CHOICE, &(flags)->kind, "adamw|sgd|adam|lion|adafactor|muon", "rule of the updates", 0, 0, \
+    {"--optimizer", CLI_CHOICE, &(flags)->kind, "adamw|sgd|adam|lion|adafactor|muon", "update rule", 0, 0, \
      &(given)->kind}, \
-    {"--weight-decay", CLI_NUMBER, &(flags)->weight_decay, "R", "of matrices; default 0.1", 0, 100, \
+    {"--weight-decay", CLI_NUMBER, &(flags)->weight_decay, "R", "weight decay of matrices; default 0.1", 0, 100, \
      &(given)->weight_decay}, \
-    {"--momentum", CLI_NUMBER, &(flags)->momentum, "R", "of sgd and muon; default 0.9 and 0.95", 0, 0.9999, \
-     &(given)->momentum}, \
-    {"--nesterov", CLI_CHOICE, &(flags)->nesterov, "off|on", "of sgd: step along gradient and momentum", 0, 0, \
+    {"--momentum", CLI_NUMBER, &(flags)->momentum, "R", "momentum of sgd (default 0.9) and muon (default 0.95)", 0, \
+     0.9999, &(given)->momentum}, \
+    {"--nesterov", CLI_CHOICE, &(flags)->nesterov, "off|on", "Nesterov momentum for sgd", 0, 0, \
      &(given)->nesterov}, \
     {"--beta1", CLI_NUMBER, &(flags)->beta1, "R", \
-     "of adamw, adam, lion, and of what muon leaves to adamw: decay of the mean of gradients; default 0.9", 1e-6, \
+     "adamw, adam, lion, and muon's vectors: decay of the mean of gradients; default 0.9", 1e-6, \
      0.999999, &(given)->beta1}, \
     {"--beta2", CLI_NUMBER, &(flags)->beta2, "R", \
-     "of the same: decay of the mean of their squares, in lion of the momentum; default 0.95, lion 0.99", 1e-6, \
+     "the same: decay of the mean of squared gradients, or of lion's momentum; default 0.95, lion 0.99", 1e-6, \
      0.999999, &(given)->beta2}, \
     {"--epsilon", CLI_NUMBER, &(flags)->epsilon, "R", \
-     "what keeps divisors from 0, not of sgd and lion; default 1e-8, adafactor, added to squares, 1e-30", 1e-37, 1, \
-     &(given)->epsilon}, \
+     "added to divisors, except in sgd and lion; default 1e-8; adafactor adds it to squared gradients, default 1e-30", \
+     1e-37, 1, &(given)->epsilon}, \
     {"--clip", CLI_NUMBER, &(flags)->clip, "R", "clip the norm of all gradients to R; 0: no clipping; default 1", 0, \
      1e9, &(given)->clip}, \
     {"--clip-value", CLI_NUMBER, &(flags)->clip_value, "R", "clip each gradient element to +-R; 0: no clipping", 0, \
      1e9, &(given)->clip_value}
 #define RATE_OPTIONS(flags, given) \
     {"--schedule", CLI_CHOICE, &(flags)->schedule, "cosine|constant|linear|one_cycle", \
-     "of the learning rate, after the warm-up", 0, 0, &(given)->schedule}, \
+     "learning rate after the warm-up", 0, 0, &(given)->schedule}, \
     {"--warmup", CLI_WHOLE, &(flags)->warmup, "N", \
-     "warm-up steps, or epochs of --epoch-steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all " \
+     "warm-up steps, or epochs with --epoch-steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all " \
      "steps, at most 100", \
      0, 1 << 24, &(given)->warmup}, \
     {"--final-rate", CLI_NUMBER, &(flags)->final_fraction, "R", \
      "final learning rate as a fraction of the peak; default 0.1", 0, 1, &(given)->final_fraction}, \
     {"--epoch-steps", CLI_WHOLE, &(flags)->epoch_steps, "N", \
-     "steps of an epoch: the rate changes between epochs only; 0: with each step", 0, 1 << 24, \
+     "steps per epoch: the learning rate changes only between epochs; 0: it changes every step", 0, 1 << 24, \
      &(given)->epoch_steps}, \
     {"--rates", CLI_TEXT, &(given)->rates, "FILE", \
-     "learning rates in place of a schedule, a line for each step or epoch; the last one stays", 0, 0, NULL}
+     "read learning rates instead of using a schedule, one line per step or epoch; the last one stays", 0, 0, NULL}
 #define OPTIMIZER_OPTIONS(flags, given) \
     RULE_OPTIONS(flags, given), \
     RATE_OPTIONS(flags, given), \
-    {"--accumulate", CLI_WHOLE, &(flags)->accumulate, "N", "batches whose gradients make a step; default 1", 1, \
-     1 << 16, &(given)->accumulate}, \
+    {"--accumulate", CLI_WHOLE, &(flags)->accumulate, "N", \
+     "accumulate the gradients of N batches per step; default 1", 1, 1 << 16, &(given)->accumulate}, \
     {"--ema", CLI_NUMBER, &(flags)->average, "D", \
-     "keep an average of the weights, which decays by D a step; validation and sample are of it", 0, 0.999999999, \
+     "keep an exponential moving average of the weights with decay D, for validation and the sample", 0, 0.999999999, \
      &(given)->average}, \
     {"--update-top", CLI_WHOLE, &(flags)->update_top, "K", \
-     "update only the K parameters with the largest gradient norms in a step; 0: all", 0, 1 << 20, \
+     "in each step, update only the K parameters with the largest gradient norms; 0: all", 0, 1 << 20, \
      &(given)->update_top}, \
     {"--loss-scale", CLI_TEXT, &(given)->loss_scale, "auto|off|N", \
-     "scale the loss, by a fixed N or as gradients allow, and skip steps that overflow; default off, with " \
-     "--precision f16 auto", \
+     "scale the loss, by a fixed N or dynamically (auto), and skip steps that overflow; default off; auto " \
+     "with --precision f16", \
      0, 0, NULL}, \
     {"--group", CLI_TEXTS, &(given)->groups, "NAMES:SETTINGS", \
-     "treat parameters otherwise, as in '*.bias,*.gain:rate=0.5' or 'wte,wpe:decay=0'; settings are rate=FACTOR, " \
-     "decay=R (of matrices), clip=NORM, frozen, elementwise (muon); may be given several times", \
+     "other settings for some parameters, as in '*.bias,*.gain:rate=0.5' or 'wte,wpe:decay=0'; settings are " \
+     "rate=FACTOR, decay=R (of matrices), clip=NORM, frozen, elementwise (muon); may be given several times", \
      0, 0, NULL}
 /* clang-format on */
 
 /* Copies the strings that were given to flags, and checks everything. EXIT_WRONG_USE with a message if a string is
    invalid. The file of rates is read later (rates.h). */
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
-/* Sets everything that was not given to its value in `kept`. Reports on standard error settings that differ from it. */
-void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *kept, optimizer_flags *flags);
+/* Sets everything that was not given to its value in `saved`, and warns on standard error of settings that differ from
+   it. */
+void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags);
 /* Fails if an option was given that has no effect with this kind of optimizer or this schedule. To be called after the
    merge. */
 cli_end optimizer_flags_check_kind(const cli_verb *verb, const optimizer_given *given, const optimizer_flags *flags);
@@ -107,7 +108,7 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
                                      const model_config *model);
 void optimizer_given_free(optimizer_given *given);
 /* Whether the loss is scaled. */
-bool optimizer_flags_scale(const optimizer_flags *flags);
+bool optimizer_flags_scales_loss(const optimizer_flags *flags);
 
 /* Converts to a JSON object, a new reference; NULL if out of memory. */
 json_t *optimizer_flags_json(const optimizer_flags *flags);

@@ -32,29 +32,29 @@ typedef struct given_settings {
 /* Rows of the table: options about observing a run, and about what it keeps. */
 /* clang-format off */
 #define FOLLOWING_OPTIONS(self, settings, given) \
-    {"--log", CLI_TEXT, &(self)->log, "FILE", "JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0, \
-     NULL}, \
-    {"--csv", CLI_TEXT, &(self)->csv, "FILE", "the same as CSV", 0, 0, NULL}, \
-    {"--tensorboard", CLI_TEXT, &(self)->tensorboard, "FOLDER", "the same as an event file for TensorBoard", 0, 0, \
-     NULL}, \
+    {"--log", CLI_TEXT, &(self)->log, "FILE", \
+     "log to FILE as JSON Lines: step, loss, tokens_per_second, seconds and more", 0, 0, NULL}, \
+    {"--csv", CLI_TEXT, &(self)->csv, "FILE", "log the same values as CSV", 0, 0, NULL}, \
+    {"--tensorboard", CLI_TEXT, &(self)->tensorboard, "FOLDER", \
+     "log the same values as an event file for TensorBoard", 0, 0, NULL}, \
     {"--log-norms", CLI_CHOICE, &(settings)->log_norms, "off|on", \
-     "gradient norms of each group, without groups of each parameter, go into these files", 0, 0, \
+     "also log the gradient norm of each group or, without --group, of each parameter", 0, 0, \
      &(given)->log_norms}, \
-    {"--report", CLI_TEXT, &(self)->report, "FILE", "write a page with curves and kernel times (HTML) at the end", 0, \
+    {"--report", CLI_TEXT, &(self)->report, "FILE", "write an HTML report with curves and kernel times at the end", 0, \
      0, NULL}, \
-    {"--profile", CLI_SWITCH, &(self)->profile, NULL, "print the phases of a few steps, log those of lines", 0, 0, \
-     NULL}, \
-    {"--plot", CLI_SWITCH, &(self)->plot, NULL, "draw the loss above the progress line, on a terminal", 0, 0, NULL}, \
-    {"--force-plot", CLI_SWITCH, &(self)->force_plot, NULL, "draw it anywhere: ten times in a run without a terminal", \
-     0, 0, NULL}, \
-    {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between lines; 0: about one line per second", 0, \
+    {"--profile", CLI_SWITCH, &(self)->profile, NULL, \
+     "print the times of the phases of a few steps, and log those of logged steps", 0, 0, NULL}, \
+    {"--plot", CLI_SWITCH, &(self)->plot, NULL, "on a terminal, plot the loss above the progress line", 0, 0, NULL}, \
+    {"--force-plot", CLI_SWITCH, &(self)->force_plot, NULL, \
+     "plot the loss also without a terminal, ten times per run", 0, 0, NULL}, \
+    {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between log lines; 0: about one line per second", 0, \
      1 << 24, NULL}
 #define LOADING_OPTIONS(self, given) \
-    {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; their number changes no result", 1, \
+    {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; does not affect results", 1, \
      256, &(given)->workers}, \
     {"--upload", CLI_CHOICE, &(self)->upload, "auto|in-order|ahead", \
-     "when batches go to the device: ahead is beside earlier steps, on a queue of its own; changes no result", 0, 0, \
-     &(given)->upload}
+     "when batches are uploaded: in-order with the steps, or ahead on a separate queue; does not affect results", 0, \
+     0, &(given)->upload}
 #define KEEPING_OPTIONS(self, settings, given) \
     {"--save", CLI_TEXT, &(self)->save, "FILE", \
      "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL}, \
@@ -67,13 +67,13 @@ typedef struct given_settings {
      0, 0, NULL}, \
     {"--validate-every", CLI_WHOLE, &(settings)->validate_every, "N", \
      "steps between validations; default: a tenth of all steps", 1, 1 << 24, &(given)->validate_every}, \
-    {"--patience", CLI_WHOLE, &(settings)->patience, "N", "end after N validations without a lower loss; 0: never", 0, \
-     1 << 24, &(given)->patience}, \
+    {"--patience", CLI_WHOLE, &(settings)->patience, "N", "stop after N validations without a lower loss; 0: never", \
+     0, 1 << 24, &(given)->patience}, \
     {"--save-graph", CLI_TEXT, &(self)->save_graph, "FILE", \
      "write the graph of a step to FILE, for tuff plan, profile, bench and tune warm", 0, 0, NULL}, \
-    {"--resume", CLI_TEXT, &(self)->resume, "FILE", "continue from a checkpoint, with its settings", 0, 0, NULL}, \
-    {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", "stop after step N, as Ctrl-C would; the schedule stays", 1, \
-     1 << 24, NULL}
+    {"--resume", CLI_TEXT, &(self)->resume, "FILE", "resume from a checkpoint, with its settings", 0, 0, NULL}, \
+    {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", \
+     "stop after step N, like Ctrl-C; does not change the schedule", 1, 1 << 24, NULL}
 /* clang-format on */
 
 static cli_end parse(const cli_verb *verb, int count, char **arguments, train_options *self, given_settings *given)
@@ -81,11 +81,13 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
     run_settings *settings = &self->settings;
     model_config *model = &settings->model;
     const cli_option options[] = {
-        {"--data", CLI_TEXTS, &self->data, "FILE", "text to learn, as bytes; required, may be given several times", 0,
-         0, NULL},
-        {"--steps", CLI_WHOLE, &settings->steps, "N", "steps of the whole schedule", 1, 1 << 24, &given->steps},
+        {"--data", CLI_TEXTS, &self->data, "FILE", "text to train on, as bytes; required; may be given several times",
+         0, 0, NULL},
+        {"--steps", CLI_WHOLE, &settings->steps, "N", "total number of steps, over which the schedule runs", 1, 1 << 24,
+         &given->steps},
         WORK_DEVICE_OPTION(&self->device),
-        SEED_OPTION(&settings->seed, "of initial weights and batches; the same on every device", &given->seed),
+        SEED_OPTION(&settings->seed, "seed of initial weights and batches, which are the same on every device",
+                    &given->seed),
         {"--form", CLI_CHOICE, &self->form, "gpt|llama", "architecture of the model", 0, 0, &given->form},
         {"--layers", CLI_WHOLE, &model->layers, "N", "transformer blocks", 1, 1000, &given->layers},
         {"--heads", CLI_WHOLE, &model->heads, "N", "attention heads; must divide the width", 1, 1 << 20, &given->heads},
@@ -97,10 +99,12 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         {"--context", CLI_WHOLE, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
         {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
-         "the peak; warm-up, then cosine decay to a tenth (--schedule)", 1e-12, 100, &given->learning_rate},
+         "peak learning rate; by default with warm-up and cosine decay to a tenth (--schedule)", 1e-12, 100,
+         &given->learning_rate},
         LOADING_OPTIONS(self, given),
         {"--resident", CLI_SWITCH, &settings->resident, NULL,
-         "keep the text in device memory and draw windows there: other windows than without", 0, 0, &given->resident},
+         "keep the text in device memory and draw windows there, which differ from those of the host", 0, 0,
+         &given->resident},
         OPTIMIZER_OPTIONS(&settings->optimizer, &given->optimizer),
         FUSE_OPTION(&self->fuse),
         MATMUL_OPTION(&self->matmul),
@@ -114,75 +118,76 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         KEEPING_OPTIONS(self, settings, given),
         {"--sample", CLI_WHOLE, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
          NULL},
-        {"--prompt", CLI_TEXT, &self->prompt, "TEXT", "text that the sample continues; default: a new line", 0, 0,
-         NULL},
+        {"--prompt", CLI_TEXT, &self->prompt, "TEXT", "text that the sample continues; default: a newline", 0, 0, NULL},
     };
     return cli_parse(verb, options, sizeof options / sizeof *options, count, arguments, NULL);
 }
 
-static cli_end end_with(int code)
+static cli_end exit_with(int code)
 {
     return (cli_end){.now = true, .code = code};
 }
 
-static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t kept)
+static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t saved)
 {
-    if (!given || wanted == kept)
+    if (!given || wanted == saved)
         return (cli_end){0};
-    return end_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; leave the option out",
-                             option, (long long)wanted, (long long)kept));
+    return exit_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; omit the option", option,
+                              (long long)wanted, (long long)saved));
 }
 
-static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *asked,
-                           const model_config *kept)
+static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *requested,
+                           const model_config *saved)
 {
     static const char *const forms[] = {[MODEL_GPT] = "gpt", [MODEL_LLAMA] = "llama"};
     const struct {
         const char *option;
         bool given;
-        int64_t asked, kept;
+        int64_t requested, saved;
     } sizes[] = {
-        {"--layers", given->layers, asked->layers, kept->layers},
-        {"--heads", given->heads, asked->heads, kept->heads},
-        {"--key-value-heads", given->key_value_heads, asked->key_value_heads, kept->key_value_heads},
-        {"--width", given->width, asked->width, kept->width},
-        {"--hidden", given->hidden, asked->hidden, kept->hidden},
-        {"--context", given->context, asked->context, kept->context},
+        {"--layers", given->layers, requested->layers, saved->layers},
+        {"--heads", given->heads, requested->heads, saved->heads},
+        {"--key-value-heads", given->key_value_heads, requested->key_value_heads, saved->key_value_heads},
+        {"--width", given->width, requested->width, saved->width},
+        {"--hidden", given->hidden, requested->hidden, saved->hidden},
+        {"--context", given->context, requested->context, saved->context},
     };
-    if (given->form && form != (int)kept->form)
-        return end_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; leave the option out",
-                                 forms[form], forms[kept->form]));
+    if (given->form && form != (int)saved->form)
+        return exit_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; omit the option",
+                                  forms[form], forms[saved->form]));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].asked, sizes[i].kept);
+        const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].requested, sizes[i].saved);
         if (end.now)
             return end;
     }
     return (cli_end){0};
 }
 
-static void say_changed(const char *option, bool given, double asked, double kept)
+static void warn_changed(const char *option, bool given, double requested, double saved)
 {
-    if (given && asked != kept)
-        fprintf(stderr, "%s %g instead of the checkpoint's %g: the run differs from an uninterrupted one\n", option,
-                asked, kept);
+    if (given && requested != saved)
+        fprintf(stderr, "%s %g instead of the checkpoint's %g: the result will differ from an uninterrupted run\n",
+                option, requested, saved);
 }
 
 /* resumed: the settings come from a checkpoint. */
-static cli_end note_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
+static cli_end merge_validation(const cli_verb *verb, const given_settings *given, bool resumed, run_settings *settings)
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (given->validate && length == 0) /* an empty path means no validation in the settings */
-        return end_with(
-            cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: it takes a file, or a fraction of the text"));
+        return exit_with(
+            cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: expected a file or a fraction of the text"));
     if (length >= sizeof settings->validate)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: the path is too long"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: path too long"));
     if (given->validate && resumed && strcmp(settings->validate, given->validate) != 0) {
         if (settings->validate[0])
-            fprintf(stderr, "--validate %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n",
+            fprintf(stderr,
+                    "--validate %s instead of the checkpoint's %s: the result will differ from an uninterrupted run\n",
                     given->validate, settings->validate);
         else
             fprintf(stderr,
-                    "--validate %s, and the checkpoint has none: what is held out of its text was trained on before\n",
+                    "--validate %s: the checkpoint has no validation, so it was also trained on text that is held out "
+                    "now\n",
                     given->validate);
         run_state_forget_best(&settings->state);
         settings->held_out_hash = 0;
@@ -190,8 +195,8 @@ static cli_end note_validation(const cli_verb *verb, const given_settings *given
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
-                                 given->patience ? "--patience" : "--validate-every"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
+                                  given->patience ? "--patience" : "--validate-every"));
     if (settings->validate_every == 0)
         settings->validate_every = settings->steps < 10 ? 1 : settings->steps / 10;
     return (cli_end){0};
@@ -216,8 +221,8 @@ static cli_end check_files(const cli_verb *verb, const train_options *self)
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < i; j++)
             if (is_one_file(files[i].path, files[j].path))
-                return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are one file, %s", files[j].option,
-                                         files[i].option, files[i].path));
+                return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are the same file, %s", files[j].option,
+                                          files[i].option, files[i].path));
     return (cli_end){0};
 }
 
@@ -232,35 +237,37 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
         bool ignored;
         const char *message;
     } all[] = {
-        {is_gpt && given->key_value_heads, "--key-value-heads is of --form llama alone"},
-        {is_gpt && given->hidden, "--hidden is of --form llama alone"},
-        {resident && given->workers, "--workers: with --resident no threads prepare batches"},
-        {resident && given->upload, "--upload: with --resident no batches go to the device"},
-        {has_rates && given->learning_rate, "--learning-rate: with --rates the file says it"},
-        {one_epoch && given->optimizer.epoch_steps, "--epoch-steps: all steps are one epoch, in which no rate changes"},
-        {given->log_norms && self->settings.log_norms && !has_files,
-         "--log-norms needs a file that norms go into: --log, --csv or --tensorboard"},
+        {is_gpt && given->key_value_heads, "--key-value-heads requires --form llama"},
+        {is_gpt && given->hidden, "--hidden requires --form llama"},
+        {resident && given->workers, "--workers has no effect with --resident"},
+        {resident && given->upload, "--upload has no effect with --resident"},
+        {has_rates && given->learning_rate, "--learning-rate has no effect with --rates"},
+        {one_epoch && given->optimizer.epoch_steps,
+         "--epoch-steps must be less than --steps: the learning rate changes only between epochs"},
+        {given->log_norms && self->settings.log_norms && !has_files, "--log-norms needs --log, --csv or --tensorboard"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].ignored)
-            return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
+            return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
     return (cli_end){0};
 }
 
 /* Handles changes of the optimizer that need more than a warning. */
-static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *asked,
-                             run_settings *kept)
+static cli_end check_changes(const cli_verb *verb, const given_settings *given, const run_settings *requested,
+                             run_settings *saved)
 {
-    const bool scales = optimizer_flags_scale(&kept->optimizer), averages = kept->optimizer.average > 0;
-    if (given->optimizer.loss_scale && optimizer_flags_scale(&asked->optimizer) && !scales)
-        return end_with(cli_fail(
-            verb, EXIT_FAILED, "--loss-scale %s: the checkpoint has no loss scale to go on with; leave the option out",
-            asked->optimizer.loss_scale));
-    if (given->precision && asked->precision == TUFF_PRECISION_F16 && kept->precision != TUFF_PRECISION_F16 && !scales)
-        fputs("the checkpoint has no loss scale to go on with: small gradients are 0 with --precision f16\n", stderr);
+    const bool scales = optimizer_flags_scales_loss(&saved->optimizer), averages = saved->optimizer.average > 0;
+    if (given->optimizer.loss_scale && optimizer_flags_scales_loss(&requested->optimizer) && !scales)
+        return exit_with(cli_fail(verb, EXIT_FAILED,
+                                  "--loss-scale %s: the checkpoint has no loss scale to resume with; omit the option",
+                                  requested->optimizer.loss_scale));
+    if (given->precision && requested->precision == TUFF_PRECISION_F16 && saved->precision != TUFF_PRECISION_F16 &&
+        !scales)
+        fputs("the checkpoint has no loss scale to resume with: small gradients become 0 with --precision f16\n",
+              stderr);
     /* Losses of weights and of averaged weights are not comparable. */
-    if (given->optimizer.average && (asked->optimizer.average > 0) != averages)
-        run_state_forget_best(&kept->state);
+    if (given->optimizer.average && (requested->optimizer.average > 0) != averages)
+        run_state_forget_best(&saved->state);
     return (cli_end){0};
 }
 
@@ -273,50 +280,51 @@ static void scale_f16(const given_settings *given, train_options *self)
 }
 
 /* Warns that a precision differs from the checkpoint's. */
-static void say_precision(const char *option, bool given, int asked, int kept)
+static void warn_precision_changed(const char *option, bool given, int requested, int saved)
 {
-    if (given && asked != kept)
-        fprintf(stderr, "%s %s instead of the checkpoint's %s: the run differs from an uninterrupted one\n", option,
-                run_precision_name(asked), run_precision_name(kept));
+    if (given && requested != saved)
+        fprintf(stderr, "%s %s instead of the checkpoint's %s: the result will differ from an uninterrupted run\n",
+                option, run_precision_name(requested), run_precision_name(saved));
 }
 
 /* Reads the checkpoint. Settings that the command line did not give come from it. */
 static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *given, train_options *self)
 {
-    run_settings kept, *asked = &self->settings;
-    if (run_settings_read(self->resume, &kept) != TUFF_OK)
-        return end_with(cli_fail_library(verb, "reading the checkpoint"));
-    cli_end end = check_model(verb, given, self->form, &asked->model, &kept.model);
+    run_settings saved, *requested = &self->settings;
+    if (run_settings_read(self->resume, &saved) != TUFF_OK)
+        return exit_with(cli_fail_library(verb, "cannot read the checkpoint"));
+    cli_end end = check_model(verb, given, self->form, &requested->model, &saved.model);
     if (!end.now)
-        end = check_changes(verb, given, asked, &kept);
+        end = check_changes(verb, given, requested, &saved);
     if (end.now)
         return end;
-    say_changed("--steps", given->steps, (double)asked->steps, (double)kept.steps);
-    say_changed("--batch", given->batch, (double)asked->batch, (double)kept.batch);
-    say_changed("--seed", given->seed, (double)asked->seed, (double)kept.seed);
-    say_changed("--learning-rate", given->learning_rate, asked->learning_rate, kept.learning_rate);
-    say_precision("--precision", given->precision, asked->precision, kept.precision);
-    say_precision("--matmul-precision", given->matmul_precision, asked->matmul_precision, kept.matmul_precision);
-    if (kept.validate[0]) {
-        say_changed("--validate-every", given->validate_every, (double)asked->validate_every,
-                    (double)kept.validate_every);
-        say_changed("--patience", given->patience, (double)asked->patience, (double)kept.patience);
+    warn_changed("--steps", given->steps, (double)requested->steps, (double)saved.steps);
+    warn_changed("--batch", given->batch, (double)requested->batch, (double)saved.batch);
+    warn_changed("--seed", given->seed, (double)requested->seed, (double)saved.seed);
+    warn_changed("--learning-rate", given->learning_rate, requested->learning_rate, saved.learning_rate);
+    warn_precision_changed("--precision", given->precision, requested->precision, saved.precision);
+    warn_precision_changed("--matmul-precision", given->matmul_precision, requested->matmul_precision,
+                           saved.matmul_precision);
+    if (saved.validate[0]) {
+        warn_changed("--validate-every", given->validate_every, (double)requested->validate_every,
+                     (double)saved.validate_every);
+        warn_changed("--patience", given->patience, (double)requested->patience, (double)saved.patience);
     }
-    say_changed("--resident", given->resident, 1, (double)kept.resident);
-    kept.resident = given->resident || kept.resident;
-    kept.log_norms = given->log_norms ? asked->log_norms : kept.log_norms;
-    kept.precision = given->precision ? asked->precision : kept.precision;
-    kept.matmul_precision = given->matmul_precision ? asked->matmul_precision : kept.matmul_precision;
-    kept.steps = given->steps ? asked->steps : kept.steps;
-    kept.batch = given->batch ? asked->batch : kept.batch;
-    kept.seed = given->seed ? asked->seed : kept.seed;
-    kept.learning_rate = given->learning_rate ? asked->learning_rate : kept.learning_rate;
-    kept.validate_every = given->validate_every ? asked->validate_every : kept.validate_every;
-    kept.patience = given->patience ? asked->patience : kept.patience;
-    self->kept_accumulate = kept.optimizer.accumulate;
-    optimizer_flags_merge(&given->optimizer, &kept.optimizer, &asked->optimizer);
-    kept.optimizer = asked->optimizer;
-    *asked = kept;
+    warn_changed("--resident", given->resident, 1, (double)saved.resident);
+    saved.resident = given->resident || saved.resident;
+    saved.log_norms = given->log_norms ? requested->log_norms : saved.log_norms;
+    saved.precision = given->precision ? requested->precision : saved.precision;
+    saved.matmul_precision = given->matmul_precision ? requested->matmul_precision : saved.matmul_precision;
+    saved.steps = given->steps ? requested->steps : saved.steps;
+    saved.batch = given->batch ? requested->batch : saved.batch;
+    saved.seed = given->seed ? requested->seed : saved.seed;
+    saved.learning_rate = given->learning_rate ? requested->learning_rate : saved.learning_rate;
+    saved.validate_every = given->validate_every ? requested->validate_every : saved.validate_every;
+    saved.patience = given->patience ? requested->patience : saved.patience;
+    self->saved_accumulate = saved.optimizer.accumulate;
+    optimizer_flags_merge(&given->optimizer, &saved.optimizer, &requested->optimizer);
+    saved.optimizer = requested->optimizer;
+    *requested = saved;
     return (cli_end){0};
 }
 
@@ -328,13 +336,13 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (end.now)
         return end;
     if (out->data.count == 0)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "give a text to learn with --data FILE"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--data FILE is required"));
     if (out->save_every > 0 && !out->save)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
     if (!out->prompt[0])
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: the model needs a byte to begin with"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte"));
     if (out->keep > 0 && !out->save)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
     end = check_files(verb, out);
     if (!end.now && out->resume)
         end = merge_checkpoint(verb, given, out);
@@ -342,12 +350,12 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
-        end = note_validation(verb, given, out->resume != NULL, &out->settings);
+        end = merge_validation(verb, given, out->resume != NULL, &out->settings);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now)
         end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
     return end.now
                ? end
                : optimizer_flags_check_groups(verb, &given->optimizer, &out->settings.optimizer, &out->settings.model);

@@ -11,7 +11,7 @@ typedef struct train_options {
     run_settings settings;
     const char *device, *log, *csv, *tensorboard, *report, *save, *save_graph, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget, workers, keep;
-    int64_t kept_accumulate; /* of the checkpoint that the run resumes from */
+    int64_t saved_accumulate; /* of the checkpoint that the run resumes from */
     int upload;             /* a tuff_upload */
     int form, fuse, matmul; /* form: an index, as in model_options */
     bool recompute, profile, plot, force_plot;

@@ -118,7 +118,7 @@ static bool is_utf8(void)
     return false;
 }
 
-plot_size plot_size_here(int64_t last_step)
+plot_size plot_terminal_size(int64_t last_step)
 {
     struct winsize window = {0};
     int columns = 80, rows = 24;

@@ -15,6 +15,6 @@ typedef struct plot_size {
 void plot_draw(const history *lines, const plot_size *size, text *out);
 
 /* A size that fits the terminal of standard error, or 80 columns if it is not a terminal. */
-plot_size plot_size_here(int64_t last_step);
+plot_size plot_terminal_size(int64_t last_step);
 
 #endif

@@ -51,7 +51,7 @@ const char *progress_time(double seconds, char *buffer, size_t size)
 
 /* Adapts the interval to one line a second. It at most doubles, so that one fast line does not suppress the next
    ones. */
-static void adapt(progress *self, int64_t steps, double seconds)
+static void adapt_interval(progress *self, int64_t steps, double seconds)
 {
     const double wanted = seconds > 0 ? (double)steps / seconds : 2.0 * (double)self->interval;
     const double limit = 2.0 * (double)self->interval;
@@ -74,7 +74,7 @@ static void draw_plot(progress *self, int64_t step)
     text drawing = {0};
     if (!wanted || (!self->terminal && (step - self->first) * PLOTS < (self->last - self->first) * (self->plots + 1)))
         return;
-    const plot_size size = plot_size_here(self->last);
+    const plot_size size = plot_terminal_size(self->last);
     plot_draw(&self->lines, &size, &drawing);
     if (self->terminal && self->plot_lines > 0)
         fprintf(stderr, "\r\033[%dA\033[J", self->plot_lines);
@@ -120,7 +120,7 @@ void progress_line(progress *self, int64_t step, const step_report *report, cons
     self->is_open = self->terminal;
     monitors_write(&self->files, &numbers, norms, begin_message, self);
     if (self->fixed_interval == 0)
-        adapt(self, step - self->line_step, line);
+        adapt_interval(self, step - self->line_step, line);
     self->line_step = step;
     self->line_time = now;
 }

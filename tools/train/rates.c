@@ -22,7 +22,7 @@ static tuff_status add_line(rate_list *self, const char *path, const char *line)
     char *end;
     const double value = strtod(line, &end);
     if (end == line || !is_blank(end) || !(value >= 0 && value <= RATE_MAX))
-        return FAIL(TUFF_E_FORMAT, "%s:%lld: \"%.40s\" is no learning rate: each line has one, from 0 to %d", path,
+        return FAIL(TUFF_E_FORMAT, "%s:%lld: invalid learning rate \"%.40s\": expected one from 0 to %d per line", path,
                     (long long)self->count + 1, line, RATE_MAX);
     self->items[self->count++] = (float)value;
     return TUFF_OK;
@@ -44,14 +44,14 @@ static tuff_status read_lines(rate_list *self, const char *path, char *bytes, si
         TRY(add_line(self, path, line));
     }
     self->hash = tuff__hash64(self->items, (size_t)self->count * sizeof *self->items, 0);
-    return self->count > 0 ? TUFF_OK : FAIL(TUFF_E_FORMAT, "%s: the file is empty: it takes learning rates", path);
+    return self->count > 0 ? TUFF_OK : FAIL(TUFF_E_FORMAT, "%s: file is empty, expected learning rates", path);
 }
 
 tuff_status rates_read(rate_list *self, const char *path, int64_t epoch_steps)
 {
     void *data = NULL;
     size_t size = 0;
-    *self = (rate_list){.steps_each = epoch_steps > 0 ? epoch_steps : 1, .given = -1};
+    *self = (rate_list){.steps_each = epoch_steps > 0 ? epoch_steps : 1, .applied = -1};
     TRY(tuff__file_read(path, FILE_LIMIT, &data, &size));
     const tuff_status status = read_lines(self, path, data, size);
     tuff__free(data);
@@ -64,15 +64,15 @@ void rates_free(rate_list *self)
     *self = (rate_list){.items = NULL};
 }
 
-tuff_status rates_give(rate_list *self, tuff_optimizer *optimizer, int64_t done)
+tuff_status rates_apply(rate_list *self, tuff_optimizer *optimizer, int64_t done)
 {
     if (!self->items)
         return TUFF_OK;
     const int64_t line = done / self->steps_each;
     const float rate = self->items[line < self->count ? line : self->count - 1];
-    if (rate == self->given)
+    if (rate == self->applied)
         return TUFF_OK;
     TRY(tuff_array_write(tuff_optimizer_rate(optimizer), &rate, sizeof rate));
-    self->given = rate;
+    self->applied = rate;
     return TUFF_OK;
 }

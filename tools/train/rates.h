@@ -10,13 +10,13 @@ typedef struct rate_list {
     int64_t count;
     int64_t steps_each; /* steps per line */
     uint64_t hash;      /* of the rates */
-    float given;        /* rate on the device; below 0: not set yet */
+    float applied;      /* rate on the device; below 0: not set yet */
 } rate_list;
 
 /* Reads the file at path. epoch_steps: steps per line; 0: one. Call rates_free even after a failure. */
 tuff_status rates_read(rate_list *self, const char *path, int64_t epoch_steps);
 void rates_free(rate_list *self);
 /* Writes the rate of the step after `done` steps to the device, unless it is there already. */
-tuff_status rates_give(rate_list *self, tuff_optimizer *optimizer, int64_t done);
+tuff_status rates_apply(rate_list *self, tuff_optimizer *optimizer, int64_t done);
 
 #endif

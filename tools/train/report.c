@@ -82,11 +82,11 @@ static void add_charts(text *out, const progress *self)
     static const chart_series rates[] = {{"recent", "one", recent, false, NULL},
                                          {"average", "two", average, false, NULL}};
     static const chart_series norms[] = {{"before clipping", "one", gradient_norm, false, NULL}};
-    static const chart_series sizes[] = {{"MiB at most", "one", memory, false, NULL}};
-    static const chart charts[] = {{"Tokens a second", rates, 2, .from_zero = true, .width = 400},
-                                   {"Norm of the gradients", norms, 1, .from_zero = true, .width = 400},
+    static const chart_series sizes[] = {{"peak MiB", "one", memory, false, NULL}};
+    static const chart charts[] = {{"Tokens per second", rates, 2, .from_zero = true, .width = 400},
+                                   {"Gradient norm", norms, 1, .from_zero = true, .width = 400},
                                    {"Device memory", sizes, 1, .from_zero = true, .width = 400}};
-    static const chart_series scales[] = {{"its power of two", "one", scale_exponent, false, NULL},
+    static const chart_series scales[] = {{"log2 of the scale", "one", scale_exponent, false, NULL},
                                           {"steps skipped so far", "two", skipped_steps, true, NULL}};
     static const chart scaling = {"Loss scale", scales, 2, .is_whole = true, .width = 400};
     const history *lines = &self->lines;
@@ -123,16 +123,16 @@ static void add_tiles(text *out, const run_report *self)
     if (lines->count > 0) {
         const line_numbers *last = &lines->lines[lines->count - 1];
         (void)snprintf(value, sizeof value, "%.4f", last->loss);
-        page_add_tile(out, "loss at the end", value);
+        page_add_tile(out, "final loss", value);
         (void)snprintf(value, sizeof value, "%" PRId64 " of %" PRId64, self->done, self->options->settings.steps);
-        page_add_tile(out, self->first > 0 ? "steps, with those before this run" : "steps", value);
+        page_add_tile(out, self->first > 0 ? "steps, including earlier runs" : "steps", value);
         if (self->options->settings.state.has_best) {
             (void)snprintf(value, sizeof value, "%.4f", self->options->settings.state.best_loss);
             page_add_tile(out, "best validation loss", value);
         }
-        page_add_tile(out, "tokens a second on average", COUNT_TEXT(last->average));
-        page_add_tile(out, "time of the run", TIME_TEXT(last->seconds));
-        page_add_tile(out, "device memory at most", BYTES_TEXT(last->memory_peak));
+        page_add_tile(out, "average tokens per second", COUNT_TEXT(last->average));
+        page_add_tile(out, "run time", TIME_TEXT(last->seconds));
+        page_add_tile(out, "peak device memory", BYTES_TEXT(last->memory_peak));
     }
     page_add_tile(out, "parameters", COUNT_TEXT((double)model_parameter_count(&self->options->settings.model)));
     tuff__text_add(out, "</div>\n");
@@ -196,20 +196,20 @@ static void add_profile(text *out, const run_report *self)
 {
     const step_profile *profile = self->profile;
     device_peaks peaks;
-    tuff__text_add(out, "<h2>Time of a step</h2>");
-    if (!profile->taken) {
+    tuff__text_add(out, "<h2>Step time</h2>");
+    if (!profile->has_kernels) {
         tuff__text_add(out, "<p class=\"soft\">Not measured: ");
-        page_add_escaped(out, profile->absence[0] ? profile->absence : "the run had no steps");
+        page_add_escaped(out, profile->missing_reason[0] ? profile->missing_reason : "the run had no steps");
         tuff__text_add(out, "</p>\n");
         return;
     }
     peaks_measure(self->device, &peaks);
-    char steps[64] = "behind the end of the run";
-    if (!profile->is_behind)
+    char steps[64] = "after the end of the run";
+    if (!profile->is_after_end)
         (void)snprintf(steps, sizeof steps, "up to step %" PRId64, profile->last);
     tuff__text_add(out,
-                   "<p class=\"soft\">Kernels by their medians over %d steps %s, which ran with timestamps: %s in %d "
-                   "kernels. At most the device reached %.1f GFLOP/s and %.1f GB/s.</p>",
+                   "<p class=\"soft\">Median kernel times over %d steps %s, which ran with timestamps: %s in %d "
+                   "kernels. Measured device peaks: %.1f GFLOP/s and %.1f GB/s.</p>",
                    profile->count, steps, DURATION(1e9 * profile->kernels.seconds), profile->kernels.task_count,
                    1e-9 * peaks.operations, 1e-9 * peaks.bytes);
     add_phases(out, &profile->kernels);
@@ -222,10 +222,10 @@ static void add_memory(text *out, const run_report *self)
     tuff_plan_info info;
     tuff__text_add(out, "<h2>Memory</h2><dl>");
     if (lines->count > 0)
-        page_add_fact(out, "device memory at most", BYTES_TEXT(lines->lines[lines->count - 1].memory_peak));
+        page_add_fact(out, "peak device memory", BYTES_TEXT(lines->lines[lines->count - 1].memory_peak));
     if (tuff_plan_describe(self->plan, &info) == TUFF_OK && info.memory_peak > 0) {
-        page_add_fact(out, "intermediates at the peak", BYTES_TEXT(info.memory_peak));
-        page_add_fact(out, "if none shared memory", BYTES_TEXT(info.memory_unplanned));
+        page_add_fact(out, "peak of intermediates", BYTES_TEXT(info.memory_peak));
+        page_add_fact(out, "intermediates without memory reuse", BYTES_TEXT(info.memory_unplanned));
         page_add_fact(out, "constants", BYTES_TEXT(info.constant_size));
     }
     page_add_fact(out, "parameters as f32",
@@ -238,7 +238,7 @@ static void write_page(text *out, const run_report *self, const tuff_device_info
     const model_config *model = &self->options->settings.model;
     char styles[4096];
     (void)snprintf(styles, sizeof styles, "%s%s", chart_style, style);
-    page_begin(out, "a training", styles);
+    page_begin(out, "training", styles);
     tuff__text_add(out, "<h1>Training of a %s</h1><p class=\"soft\">", model->form == MODEL_GPT ? "GPT" : "Llama");
     page_add_escaped(out, device->name);
     tuff__text_add(out, " \xc2\xb7 %s \xc2\xb7 tuff %s \xc2\xb7 %s</p>\n", device->api, tuff_version(),

@@ -29,7 +29,7 @@ static void add_rule(text *out, const tuff_optimizer_options *rule, const optimi
     const double momentum = rule->kind == TUFF_MUON && rule->momentum == 0 ? 0.95 : rule->momentum;
     page_add_fact(out, "optimizer", optimizer_choice("--optimizer", flags->kind, word, sizeof word));
     if (rule->kind == TUFF_SGD || rule->kind == TUFF_MUON)
-        page_add_number(out, rule->nesterov ? "momentum, Nesterov's" : "momentum", momentum);
+        page_add_number(out, rule->nesterov ? "Nesterov momentum" : "momentum", momentum);
     page_add_number(out, "weight decay of matrices", rule->weight_decay);
 }
 
@@ -39,20 +39,19 @@ static void add_schedule(text *out, const tuff_optimizer_options *rule, const op
     if (rule->warmup_steps > 0)
         (void)snprintf(rise, sizeof rise, "%" PRId64 " steps of warm-up", rule->warmup_steps);
     else if (rule->schedule == TUFF_SCHEDULE_ONE_CYCLE)
-        (void)snprintf(rise, sizeof rise, "warm-up in three tenths of the steps");
+        (void)snprintf(rise, sizeof rise, "warm-up over 30 %% of the steps");
     const int used = snprintf(value, sizeof value, "%s, %s",
                         optimizer_choice("--schedule", flags->schedule, word, sizeof word), rise);
     if (rule->schedule != TUFF_SCHEDULE_CONSTANT)
-        (void)snprintf(value + used, sizeof value - (size_t)used, ", to %.6g of the rate at the end",
-                       rule->final_fraction);
+        (void)snprintf(value + used, sizeof value - (size_t)used, ", to %.6g of the peak rate", rule->final_fraction);
     if (flags->rates[0]) {
         page_add_fact(out, "learning rates from", flags->rates);
         return;
     }
-    page_add_number(out, "learning rate at the peak", rule->learning_rate);
+    page_add_number(out, "peak learning rate", rule->learning_rate);
     page_add_fact(out, "schedule", value);
     if (flags->epoch_steps > 0)
-        page_add_number(out, "steps of an epoch, which has one rate", (double)flags->epoch_steps);
+        page_add_number(out, "steps per epoch", (double)flags->epoch_steps);
 }
 
 static void add_clipping(text *out, const tuff_optimizer_options *rule)
@@ -94,11 +93,11 @@ static void add_optimizer(text *out, const run_settings *settings)
     add_clipping(out, &setup.options);
     add_groups(out, flags);
     if (flags->update_top > 0)
-        page_add_number(out, "parameters updated in a step", (double)flags->update_top);
-    (void)snprintf(value, sizeof value, "%" PRId64 " batches make a step", flags->accumulate);
+        page_add_number(out, "parameters updated per step", (double)flags->update_top);
+    (void)snprintf(value, sizeof value, "%" PRId64 " batches per step", flags->accumulate);
     page_add_fact(out, "accumulation", flags->accumulate > 1 ? value : "none");
-    (void)snprintf(value, sizeof value, "decays by %.9g a step", flags->average);
-    page_add_fact(out, "average of the weights", flags->average > 0 ? value : "none");
+    (void)snprintf(value, sizeof value, "decay %.9g per step", flags->average);
+    page_add_fact(out, "average of weights", flags->average > 0 ? value : "none");
 }
 
 static void add_validation(text *out, const run_settings *settings)
@@ -111,7 +110,7 @@ static void add_validation(text *out, const run_settings *settings)
     const int used =
         snprintf(value, sizeof value, "%s, every %" PRId64 " steps", settings->validate, settings->validate_every);
     if (settings->patience > 0)
-        (void)snprintf(value + used, sizeof value - (size_t)used, ", ends after %" PRId64 " without gain",
+        (void)snprintf(value + used, sizeof value - (size_t)used, ", stops after %" PRId64 " without improvement",
                        settings->patience);
     page_add_fact(out, "validation", value);
 }

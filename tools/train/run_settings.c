@@ -85,7 +85,7 @@ static tuff_status read_training(const char *path, const json_t *object, run_set
         !read_whole_or_0(object, "patience", 1 << 24, &out->patience) ||
         (out->validate[0] && out->validate_every == 0) ||
         !optimizer_flags_parse(json_object_get(object, "optimizer"), &out->optimizer))
-        return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how it is trained", path);
+        return FAIL(TUFF_E_FORMAT, "%s: missing or invalid training settings in its metadata", path);
     return TUFF_OK;
 }
 
@@ -99,7 +99,7 @@ static tuff_status read_state(const char *path, const json_t *object, run_state 
         (has_step && !read_whole(object, "step", 0, 1 << 24, &out->step)) ||
         !read_whole_or_0(object, "best_step", 1 << 24, &out->best_step) ||
         !read_whole_or_0(object, "without_gain", 1 << 24, &out->without_gain))
-        return FAIL(TUFF_E_FORMAT, "%s: its metadata do not say how far the training is", path);
+        return FAIL(TUFF_E_FORMAT, "%s: invalid training state in its metadata", path);
     return TUFF_OK;
 }
 
@@ -108,11 +108,11 @@ static tuff_status read_metadata(const char *path, const tuff_file *file, run_se
     const char *model = tuff_file_metadata(file, KEY_MODEL), *training = tuff_file_metadata(file, KEY_TRAINING);
     const char *state = tuff_file_metadata(file, KEY_STATE);
     if (!model || !training)
-        return FAIL(TUFF_E_FORMAT, "%s: no checkpoint of tuff train: its metadata lack \"%s\"", path,
+        return FAIL(TUFF_E_FORMAT, "%s: not a checkpoint of tuff train: its metadata lack \"%s\"", path,
                     model ? KEY_TRAINING : KEY_MODEL);
     TRY(model_config_parse(model, &out->model));
     if (out->model.vocabulary != 256)
-        return FAIL(TUFF_E_UNSUPPORTED, "%s: its model has %" PRId64 " tokens: only bytes, 256, are supported", path,
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: its model has %" PRId64 " tokens, expected 256, one per byte", path,
                     out->model.vocabulary);
     json_t *object = json_loads(training, JSON_REJECT_DUPLICATES, NULL);
     tuff_status status = read_training(path, object, out);
@@ -195,7 +195,7 @@ tuff_status run_settings_metadata(const run_settings *settings, run_metadata *ou
         .texts = {model_config_text(&settings->model), training_text(settings), state_text(&settings->state)}};
     for (int i = 0; i < RUN_METADATA_COUNT; i++)
         if (!out->texts[i])
-            return FAIL(TUFF_E_OOM_HOST, "no memory for the metadata of a checkpoint");
+            return FAIL(TUFF_E_OOM_HOST, "out of memory for the metadata of a checkpoint");
     return TUFF_OK;
 }
 

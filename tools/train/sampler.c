@@ -27,7 +27,7 @@ static tuff_status build(text_sampler *self, tuff_device *device, language_model
     for (const char *at = self->options.prompt; *at; at++)
         append(self, (unsigned char)*at);
     if (self->length == 0)
-        return FAIL(TUFF_E_USAGE, "sampler: the prompt is empty: the model needs a byte to begin with");
+        return FAIL(TUFF_E_USAGE, "sampler: empty prompt, expected at least one byte");
     self->graph = sampler_graph(device, model);
     if (!self->graph)
         return tuff_last_status();
@@ -95,14 +95,14 @@ static tuff_status run(text_sampler *self)
     TRY(tuff_plan_read(self->plan, "logits", self->logits, (size_t)self->vocabulary * sizeof *self->logits));
     for (int64_t i = 0; i < self->vocabulary; i++)
         if (!isfinite(self->logits[i]))
-            return FAIL(TUFF_E_NUMERIC, "sampler: the model's output is not finite: its training went wrong");
+            return FAIL(TUFF_E_NUMERIC, "sampler: the model's output is not finite: its training diverged");
     return TUFF_OK;
 }
 
 tuff_status sampler_next(text_sampler *self, int *byte)
 {
     TRY(run(self));
-    const double temperature = self->options.temperature, uniform = random_uniform(self->key, self->made++);
+    const double temperature = self->options.temperature, uniform = random_uniform(self->key, self->drawn++);
     const int64_t token = temperature > 0 ? draw(self->logits, self->vocabulary, temperature, uniform)
                                           : likeliest(self->logits, self->vocabulary);
     append(self, (int32_t)token);

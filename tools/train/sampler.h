@@ -20,7 +20,7 @@ typedef struct text_sampler {
     int32_t *window; /* the last bytes, at most context of them, followed by zeros */
     int64_t length;
     float *logits;
-    uint64_t key, made;
+    uint64_t key, drawn;
 } text_sampler;
 
 tuff_status sampler_create(tuff_device *device, language_model *model, const sampler_options *options,

@@ -17,7 +17,7 @@ static tuff_status make_name(char *out, size_t size, const char *format, ...)
     va_start(list, format);
     const int length = vsnprintf(out, size, format, list);
     va_end(list);
-    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: the path is too long", out);
+    return length >= 0 && (size_t)length < size ? TUFF_OK : FAIL(TUFF_E_USAGE, "%.200s...: path too long", out);
 }
 
 /* Checks that the folder of path exists. A link to a folder counts. */
@@ -31,7 +31,7 @@ static tuff_status check_folder(const char *option, const char *path)
     TRY(make_name(folder, sizeof folder, "%.*s/.", (int)(slash - path), path));
     if (tuff__file.lstat(folder, &entry) == 0)
         return TUFF_OK;
-    return FAIL(TUFF_E_IO, "%s %s: there is no folder %.*s", option, path, (int)(slash - path), path);
+    return FAIL(TUFF_E_IO, "%s %s: folder %.*s does not exist", option, path, (int)(slash - path), path);
 }
 
 /* Writes and removes a probe file under an unused name. */
@@ -42,7 +42,7 @@ tuff_status saving_check_path(const char *option, const char *path)
     if (!path)
         return TUFF_OK;
     if (tuff__file.lstat(path, &entry) == 0 && S_ISDIR(entry.st_mode))
-        return FAIL(TUFF_E_IO, "%s %s: this is a folder", option, path);
+        return FAIL(TUFF_E_IO, "%s %s: is a folder", option, path);
     TRY(check_folder(option, path));
     for (int i = 0; i == 0 || tuff__file.lstat(probe, &entry) == 0; i++)
         TRY(make_name(probe, sizeof probe, "%s.probe-%d", path, i));
@@ -85,7 +85,7 @@ tuff_status saving_find_best(const char *path, const run_state *state, char *out
             return TUFF_OK;
         TRY(make_name(out, size, "%.*s.best", original, path));
     }
-    return FAIL(TUFF_E_IO, "%s does not have the best weights of the run, those of step %" PRId64, out,
+    return FAIL(TUFF_E_IO, "%s does not contain the best weights of the run, from step %" PRId64, out,
                 state->best_step);
 }
 
@@ -105,7 +105,7 @@ static tuff_status find_lacking_best(saving *self, const run_state *state)
     return TUFF_OK;
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool async, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer)
 {
     *self = (saving){
@@ -113,7 +113,7 @@ tuff_status saving_open(saving *self, const char *path, int64_t keep, bool besid
     if (!path)
         return TUFF_OK;
     TRY(find_lacking_best(self, state));
-    if (!beside)
+    if (!async)
         return TUFF_OK;
     self->writer = tuff_checkpoint_writer_create(model->parameters, optimizer);
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();

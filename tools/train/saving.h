@@ -18,10 +18,10 @@ typedef struct saving {
 /* Checks the path before the training rather than after: its folder must accept a file, and the path must not be a
    folder. path may be NULL. option names it in the message. */
 tuff_status saving_check_path(const char *option, const char *path);
-/* model and optimizer must outlive self. beside: there will be more saves than the last, so that a copy of the state is
+/* model and optimizer must outlive self. async: there will be more saves than the last, so that a copy of the state is
    worth its memory. state: the run's initial state; if a resumed run lacks its best checkpoint, that is created at once
    or with the next save. */
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool beside, const run_state *state,
+tuff_status saving_open(saving *self, const char *path, int64_t keep, bool async, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer);
 /* Starts to save the state after `step` steps, unless that is saved already; if is_best, also as the best one. best:
    the best weights so far, which are saved separately if their own checkpoint failed; NULL: none. */

@@ -1,12 +1,13 @@
 #include "tools/train/step_graphs.h"
 
-static tuff_tensor *loss_of(tuff_graph *graph, const batches *source, language_model *model, tuff_optimizer *optimizer)
+static tuff_tensor *build_loss(tuff_graph *graph, const batches *source, language_model *model,
+                               tuff_optimizer *optimizer)
 {
     tuff_graph_step(graph, tuff_optimizer_batch_counter(optimizer));
     return model_loss(model, graph, batches_windows(source, graph), NULL);
 }
 
-static tuff_tensor *list_of(tuff_tensor *const *scalars, int count)
+static tuff_tensor *stack_scalars(tuff_tensor *const *scalars, int count)
 {
     tuff_tensor *parts[3];
     for (int i = 0; i < count; i++)
@@ -18,15 +19,14 @@ static void add_reports(tuff_graph *graph, const tuff_optimizer_tensors *made, l
 {
     tuff_tensor *const report[] = {made->loss, made->gradient_norm, made->learning_rate};
     tuff_tensor *const scaling[] = {made->loss_scale, tuff_cast(made->skipped, TUFF_F32)};
-    tuff_output(graph, "report", list_of(report, 3));
-    tuff_output(graph, "scaling", list_of(scaling, 2));
+    tuff_output(graph, "report", stack_scalars(report, 3));
+    tuff_output(graph, "scaling", stack_scalars(scaling, 2));
     if (norms != LOG_NO_NORMS)
         tuff_output(graph, "norms", norms == LOG_GROUP_NORMS ? made->group_norms : made->tensor_norms);
 }
 
 /* Returns the graph, or NULL on failure: an error of the update chooser, for instance, is not kept in the graph. */
-static tuff_graph *finished(tuff_graph *graph, tuff_status status, const tuff_optimizer_tensors *made,
-                            logged_norms norms)
+static tuff_graph *finish(tuff_graph *graph, tuff_status status, const tuff_optimizer_tensors *made, logged_norms norms)
 {
     if (status == TUFF_OK) {
         add_reports(graph, made, norms);
@@ -43,8 +43,8 @@ tuff_graph *full_train_graph(tuff_device *device, const batches *source, languag
     tuff_optimizer_tensors made;
     if (!graph)
         return NULL;
-    const tuff_status status = tuff_optimizer_apply(optimizer, loss_of(graph, source, model, optimizer), &made);
-    return finished(graph, status, &made, norms);
+    const tuff_status status = tuff_optimizer_apply(optimizer, build_loss(graph, source, model, optimizer), &made);
+    return finish(graph, status, &made, norms);
 }
 
 tuff_graph *accumulate_graph(tuff_device *device, const batches *source, language_model *model,
@@ -52,7 +52,7 @@ tuff_graph *accumulate_graph(tuff_device *device, const batches *source, languag
 {
     tuff_graph *graph = tuff_graph_create(device);
     if (graph) /* errors are kept in the graph */
-        (void)tuff_optimizer_accumulate(optimizer, loss_of(graph, source, model, optimizer));
+        (void)tuff_optimizer_accumulate(optimizer, build_loss(graph, source, model, optimizer));
     return graph;
 }
 
@@ -63,5 +63,5 @@ tuff_graph *update_graph(tuff_device *device, tuff_optimizer *optimizer, logged_
     if (!graph)
         return NULL;
     const tuff_status status = tuff_optimizer_update(optimizer, graph, &made);
-    return finished(graph, status, &made, norms);
+    return finish(graph, status, &made, norms);
 }

@@ -7,7 +7,7 @@
 
 enum { FIRST = 1, COUNT = 5, TIMED_BATCHES = 4 };
 
-static bool was_run(const tuff_plan *plan)
+static bool has_run(const tuff_plan *plan)
 {
     tuff_plan_info info;
     return tuff_plan_describe(plan, &info) == TUFF_OK && info.run_nanoseconds > 0;
@@ -15,7 +15,7 @@ static bool was_run(const tuff_plan *plan)
 
 static void give_up(step_profile *self)
 {
-    (void)snprintf(self->absence, sizeof self->absence, "%s", tuff_error());
+    (void)snprintf(self->missing_reason, sizeof self->missing_reason, "%s", tuff_error());
     self->wanted = self->with_lines = self->is_sampled = self->is_timed = false;
 }
 
@@ -61,7 +61,7 @@ tuff_status step_profile_run(step_profile *self, tuff_plan *plan, int which)
     if (status != TUFF_E_UNSUPPORTED)
         return status;
     give_up(self);
-    return was_run(plan) ? TUFF_OK : tuff_plan_run(plan);
+    return has_run(plan) ? TUFF_OK : tuff_plan_run(plan);
 }
 
 /* Number of runs of a plan in a step. */
@@ -80,9 +80,9 @@ bool step_profile_phases(const step_profile *self, double phases[PHASE_COUNT])
     return self->is_timed && self->runs[STEP_BATCH] > 0;
 }
 
-static tuff_status run_behind(step_profile *self, tuff_plan *const plans[STEP_PLANS])
+static tuff_status run_after_end(step_profile *self, tuff_plan *const plans[STEP_PLANS])
 {
-    self->is_behind = self->is_sampled = true;
+    self->is_after_end = self->is_sampled = true;
     for (self->count = 0; self->count < COUNT; self->count++)
         for (int which = 0; which < STEP_PLANS; which++)
             if (plans[which]) {
@@ -95,7 +95,7 @@ static tuff_status run_behind(step_profile *self, tuff_plan *const plans[STEP_PL
 static tuff_status finish(step_profile *self, tuff_plan *const plans[STEP_PLANS])
 {
     if (self->count == 0)
-        TRY(run_behind(self, plans));
+        TRY(run_after_end(self, plans));
     for (int which = 0; which < STEP_PLANS; which++)
         if (plans[which]) {
             TRY(profile_finish(&self->plans[which], plans[which]));
@@ -108,8 +108,8 @@ void step_profile_finish(step_profile *self, tuff_plan *const plans[STEP_PLANS])
 {
     if (!self->wanted || self->steps == 0)
         return;
-    self->taken = finish(self, plans) == TUFF_OK;
-    if (!self->taken)
+    self->has_kernels = finish(self, plans) == TUFF_OK;
+    if (!self->has_kernels)
         give_up(self);
 }
 

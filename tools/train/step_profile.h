@@ -17,12 +17,12 @@ typedef struct step_profile {
     int runs[STEP_PLANS];      /* with timestamps, in this step */
     double seconds[STEP_PLANS][PHASE_COUNT]; /* of these runs */
     plan_profile plans[STEP_PLANS];
-    int count;            /* number of steps profiled */
-    bool taken;           /* kernels is valid, set by step_profile_finish */
-    bool is_behind;       /* the steps profiled were run after the end of the training */
-    int64_t last;         /* last step profiled */
-    plan_profile kernels; /* of a whole step; freed by step_profile_free */
-    char absence[256];    /* why there is no profile, if the device cannot do it */
+    int count;                /* number of steps profiled */
+    bool has_kernels;         /* kernels is valid, set by step_profile_finish */
+    bool is_after_end;        /* the steps profiled were run after the end of the training */
+    int64_t last;             /* last step profiled */
+    plan_profile kernels;     /* of a whole step; freed by step_profile_free */
+    char missing_reason[256]; /* why there is no profile, if the device cannot do it */
 } step_profile;
 
 /* To be called before step number `step`. has_line: the step will get a line. */

@@ -27,7 +27,7 @@ static tuff_status append_file(corpus *self, const char *path)
     void *data = NULL;
     size_t size = 0;
     TRY(tuff__file_read(path, FILE_LIMIT, &data, &size));
-    const tuff_status status = size > 0 ? append(self, data, size) : FAIL(TUFF_E_FORMAT, "%s: the file is empty", path);
+    const tuff_status status = size > 0 ? append(self, data, size) : FAIL(TUFF_E_FORMAT, "%s: file is empty", path);
     tuff__free(data);
     return status;
 }
@@ -37,11 +37,10 @@ static tuff_status read_all(const cli_texts *paths, int64_t window, corpus *out)
     for (int i = 0; i < paths->count; i++)
         TRY(append_file(out, paths->items[i]));
     if (out->size < (size_t)window)
-        return FAIL(
-            TUFF_E_USAGE,
-            "%s: the text has %zu bytes, but one window of context and next byte takes %lld: give more text or a "
-            "smaller --context",
-            paths->items[0], out->size, (long long)window);
+        return FAIL(TUFF_E_USAGE,
+                    "%s: the text has %zu bytes, but a window of the context and the next byte needs %lld: give more "
+                    "text or a smaller --context",
+                    paths->items[0], out->size, (long long)window);
     out->hash = tuff__hash64(out->bytes, out->size, 0);
     return TUFF_OK;
 }

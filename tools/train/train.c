@@ -89,8 +89,7 @@ static int name_norms(training *self)
     if (count > NAMED_NORMS_MAX)
         return cli_fail(
             &verb_train, EXIT_WRONG_USE,
-            "--log-norms: the model has %d parameters, and %d norms are logged at most: make groups of them "
-            "with --group",
+            "--log-norms: the model has %d parameters, but at most %d norms can be logged: group them with --group",
             count, NAMED_NORMS_MAX);
     self->norm_names = tuff__calloc((size_t)count, sizeof *self->norm_names);
     self->norm_values = tuff__calloc((size_t)count, sizeof *self->norm_values);
@@ -111,7 +110,7 @@ static int check_update_top(const training *self)
     const int count = tuff_parameters_count(self->model.parameters);
     if (self->setup.update_top <= count)
         return EXIT_DONE;
-    return cli_fail(&verb_train, EXIT_WRONG_USE, "--update-top %" PRId64 ": the model has %d parameters",
+    return cli_fail(&verb_train, EXIT_WRONG_USE, "--update-top %" PRId64 ": the model has only %d parameters",
                     self->setup.update_top, count);
 }
 
@@ -122,10 +121,10 @@ static int make_model(training *self)
     choose_norms(self);
     if (model_create_grouped(self->device, &settings->model, self->setup.patterns, self->setup.pattern_count,
                              &self->model) != TUFF_OK)
-        return cli_fail_library(&verb_train, "making the model");
+        return cli_fail_library(&verb_train, "cannot create the model");
     self->optimizer = tuff_optimizer_create(self->model.parameters, &self->setup.options);
     if (!self->optimizer)
-        return cli_fail_library(&verb_train, "making the optimizer");
+        return cli_fail_library(&verb_train, "cannot create the optimizer");
     if (check_update_top(self) != EXIT_DONE)
         return EXIT_WRONG_USE;
     return name_norms(self);
@@ -142,7 +141,7 @@ static tuff_status count_steps(training *self)
     if (self->done >= 0)
         return TUFF_OK;
     TRY(tuff_array_read(counted, &counter, sizeof counter));
-    self->done = are_steps ? counter : counter / self->options.kept_accumulate;
+    self->done = are_steps ? counter : counter / self->options.saved_accumulate;
     return TUFF_OK;
 }
 
@@ -150,12 +149,12 @@ static int make_weights(training *self)
 {
     if (!self->options.resume) {
         if (model_initialize(&self->model, (uint64_t)self->options.settings.seed) != TUFF_OK)
-            return cli_fail_library(&verb_train, "the first weights");
+            return cli_fail_library(&verb_train, "cannot initialize the weights");
         return EXIT_DONE;
     }
     if (tuff_checkpoint_load(self->options.resume, self->model.parameters, self->optimizer) != TUFF_OK ||
         count_steps(self) != TUFF_OK)
-        return cli_fail_library(&verb_train, "loading the checkpoint");
+        return cli_fail_library(&verb_train, "cannot load the checkpoint");
     return EXIT_DONE;
 }
 
@@ -165,7 +164,7 @@ static int make_batches(training *self)
     if (batches_open(&self->batches, self->device, &self->text, settings, self->options.workers,
                      (tuff_upload)self->options.upload) != TUFF_OK ||
         batches_seek(&self->batches, self->done * settings->optimizer.accumulate, settings->state.loader) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the windows of text");
+        return cli_fail_library(&verb_train, "cannot prepare the batches");
     return EXIT_DONE;
 }
 
@@ -186,7 +185,7 @@ static int make_update(training *self, const tuff_compile_options *options)
         return EXIT_DONE;
     self->update_graph = update_graph(self->device, self->optimizer, self->norms);
     self->update = self->update_graph ? tuff_compile(self->update_graph, options) : NULL;
-    return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "compiling the update");
+    return self->update ? EXIT_DONE : cli_fail_library(&verb_train, "cannot compile the update");
 }
 
 /* Saves the graph of a step. A step of several batches is two graphs: that of a batch, and in FILE.update the one that
@@ -199,7 +198,7 @@ static int save_graphs(training *self, const tuff_compile_options *options)
         return EXIT_DONE;
     tuff_status status = model_graph_save(self->graph, "train", self->model.parameters, options, file);
     if (status == TUFF_OK && self->update && (size_t)snprintf(path, sizeof path, "%s.update", file) >= sizeof path)
-        status = FAIL(TUFF_E_USAGE, "the path is too long");
+        status = FAIL(TUFF_E_USAGE, "path too long");
     else if (status == TUFF_OK && self->update)
         status = model_graph_save(self->update_graph, "update", self->model.parameters, options, path);
     return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "--save-graph");
@@ -211,7 +210,8 @@ static int make_plan(training *self)
     self->model.recompute = self->options.recompute;
     self->graph = make_graph(self);
     self->plan = self->graph ? tuff_compile(self->graph, &options) : NULL;
-    const int code = self->plan ? make_update(self, &options) : cli_fail_library(&verb_train, "compiling the model");
+    const int code =
+        self->plan ? make_update(self, &options) : cli_fail_library(&verb_train, "cannot compile the model");
     if (code != EXIT_DONE) {
         (void)tuning_end(&self->options.tune, NULL);
         return code;
@@ -230,7 +230,7 @@ static int read_text(training *self)
         return cli_fail(&verb_train, EXIT_FAILED, "%s", tuff_error());
     const bool is_other = self->options.resume && settings->text_hash != self->text.hash;
     if (is_other)
-        fputs("the text is not the one that the checkpoint was trained on\n", stderr);
+        fputs("the text differs from the one that the checkpoint was trained on\n", stderr);
     settings->text_hash = self->text.hash;
     if (settings->validate[0] && validation_split(&self->validation, settings->validate, &self->text, &self->held_out,
                                                   settings->model.context + 1) != TUFF_OK)
@@ -239,7 +239,7 @@ static int read_text(training *self)
     settings->held_out_hash = self->validation.text.bytes ? self->validation.text.hash : 0;
     const bool validates_other = before != 0 && before != settings->held_out_hash;
     if (validates_other)
-        fprintf(stderr, "%s is not the text that the checkpoint was validated with\n", settings->validate);
+        fprintf(stderr, "%s differs from the text that the checkpoint was validated on\n", settings->validate);
     /* If the held-out text is part of the training text, it has changed too. */
     if (validates_other || (is_other && !self->validation.text.bytes))
         run_state_forget_best(&settings->state);
@@ -254,7 +254,8 @@ static int read_rates(training *self)
     if (rates_read(&self->rates, flags->rates, flags->epoch_steps) != TUFF_OK)
         return cli_fail(&verb_train, EXIT_FAILED, "--rates: %s", tuff_error());
     if (flags->rates_hash != 0 && flags->rates_hash != self->rates.hash)
-        fprintf(stderr, "%s has other learning rates than the checkpoint's run: it differs from an uninterrupted one\n",
+        fprintf(stderr,
+                "%s: learning rates differ from the checkpoint: the result will differ from an uninterrupted run\n",
                 flags->rates);
     flags->rates_hash = self->rates.hash;
     return EXIT_DONE;
@@ -269,20 +270,20 @@ static int make_validation(training *self)
         return EXIT_DONE;
     if (validation_open(&self->validation, self->device, &self->model, self->optimizer, &self->held_out, settings,
                         &options) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the validation");
+        return cli_fail_library(&verb_train, "cannot prepare the validation");
     if (self->options.resume &&
         validation_resume(&self->validation, &settings->state, self->options.resume, self->done) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the best weights so far");
+        return cli_fail_library(&verb_train, "cannot load the best weights so far");
     return EXIT_DONE;
 }
 
 static int make_saving(training *self)
 {
     const train_options *options = &self->options;
-    const bool beside = options->save_every > 0 || options->settings.validate[0];
-    if (saving_open(&self->saving, options->save, options->keep, beside, &options->settings.state, &self->model,
+    const bool async = options->save_every > 0 || options->settings.validate[0];
+    if (saving_open(&self->saving, options->save, options->keep, async, &options->settings.state, &self->model,
                     self->optimizer) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the checkpoint");
+        return cli_fail_library(&verb_train, "cannot prepare saving");
     return EXIT_DONE;
 }
 
@@ -309,18 +310,18 @@ static int report(training *self)
     scaling_report scaling;
     const bool may_skip = self->setup.options.loss_scaling != NULL;
     if (read_report(self, &numbers, &scaling) != TUFF_OK)
-        return cli_fail_library(&verb_train, "reading the loss");
-    self->progress.waited = batches_waited(&self->batches);
+        return cli_fail_library(&verb_train, "cannot read the loss");
+    self->progress.waited = batches_wait_seconds(&self->batches);
     self->progress.has_phases = step_profile_phases(&self->profile, self->progress.phases);
     progress_line(&self->progress, self->done, &numbers, may_skip ? &scaling : NULL, self->norm_values);
     if (may_skip && tuff_optimizer_check(self->optimizer) != TUFF_OK) {
         progress_end(&self->progress);
-        return cli_fail_library(&verb_train, "a training step");
+        return cli_fail_library(&verb_train, "training step failed");
     }
     if (!may_skip && (!isfinite(numbers.loss) || !isfinite(numbers.gradient_norm))) {
         progress_end(&self->progress);
         return cli_fail(&verb_train, EXIT_FAILED,
-                        "the loss is not finite at step %" PRId64
+                        "loss is not finite at step %" PRId64
                         ", so nothing more is saved: lower --learning-rate, or look for NaN in the data",
                         self->done);
     }
@@ -328,17 +329,17 @@ static int report(training *self)
 }
 
 /* Reports a failed save. The training continues, because what it can save next is worth more. */
-static int say_not_saved(training *self)
+static int report_save_failure(training *self)
 {
     char why[1024];
     snprintf(why, sizeof why, "%s", tuff_error());
     progress_end(&self->progress);
     if (saving_is_written(&self->saving))
         return cli_fail(&verb_train, EXIT_FAILED,
-                        "%s has step %" PRId64 ", but not all of its other names are made: %s", self->options.save,
-                        self->saving.failed, why);
-    return cli_fail(&verb_train, EXIT_FAILED, "step %" PRId64 " could not be saved: %s; %s is as it was before",
-                    self->saving.failed, why, self->options.save);
+                        "%s has step %" PRId64 ", but not all of its other names could be created: %s",
+                        self->options.save, self->saving.failed, why);
+    return cli_fail(&verb_train, EXIT_FAILED, "cannot save step %" PRId64 ": %s; %s is unchanged", self->saving.failed,
+                    why, self->options.save);
 }
 
 /* To be called before a save, because a checkpoint with numbers that are not finite is worthless. */
@@ -354,12 +355,12 @@ static int save(training *self, bool is_best)
     if (self->saving.begun == self->done && !is_best)
         return EXIT_DONE;
     if (saving_wait(&self->saving) != TUFF_OK)
-        code = say_not_saved(self);
+        code = report_save_failure(self);
     state->step = self->done;
-    if (batches_tell(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the position in the text");
+    if (batches_save_position(&self->batches, state->loader, sizeof state->loader) != TUFF_OK)
+        return cli_fail_library(&verb_train, "cannot save the position in the text");
     if (saving_begin(&self->saving, &self->options.settings, self->done, is_best, self->validation.best) != TUFF_OK)
-        code = say_not_saved(self);
+        code = report_save_failure(self);
     return code;
 }
 
@@ -370,7 +371,7 @@ static int save_last(training *self)
     if (code == EXIT_DONE)
         (void)save(self, false);
     if (saving_wait(&self->saving) != TUFF_OK)
-        (void)say_not_saved(self);
+        (void)report_save_failure(self);
     if (code != EXIT_DONE)
         return code;
     return self->saving.saved == self->done && self->saving.failed != self->done ? EXIT_DONE : EXIT_FAILED;
@@ -385,7 +386,7 @@ static int validate(training *self, bool *is_best)
         return EXIT_DONE;
     if (validation_loss(&self->validation, &loss) != TUFF_OK ||
         validation_record(&self->validation, state, self->done, loss, is_best) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the validation");
+        return cli_fail_library(&verb_train, "validation failed");
     progress_validation(&self->progress, self->done, loss, state->best_loss, *is_best);
     return EXIT_DONE;
 }
@@ -393,15 +394,15 @@ static int validate(training *self, bool *is_best)
 static int step(training *self)
 {
     const int64_t parts = self->options.settings.optimizer.accumulate;
-    if (rates_give(&self->rates, self->optimizer, self->done) != TUFF_OK)
-        return cli_fail_library(&verb_train, "the learning rate");
+    if (rates_apply(&self->rates, self->optimizer, self->done) != TUFF_OK)
+        return cli_fail_library(&verb_train, "cannot set the learning rate");
     step_profile_begin(&self->profile, self->done + 1, progress_is_due(&self->progress, self->done + 1));
     for (int64_t i = 0; i < parts; i++)
         if (batches_next(&self->batches, self->plan) != TUFF_OK ||
             step_profile_run(&self->profile, self->plan, STEP_BATCH) != TUFF_OK)
-            return cli_fail_library(&verb_train, "a training step");
+            return cli_fail_library(&verb_train, "training step failed");
     if (self->update && step_profile_run(&self->profile, self->update, STEP_UPDATE) != TUFF_OK)
-        return cli_fail_library(&verb_train, "a training step");
+        return cli_fail_library(&verb_train, "training step failed");
     self->done++;
     return EXIT_DONE;
 }
@@ -425,26 +426,26 @@ static int loop(training *self)
         if (code != EXIT_DONE)
             return code;
         if (save(self, is_best) != EXIT_DONE)
-            fputs("the training goes on\n", stderr);
+            fputs("training continues\n", stderr);
     }
     return EXIT_DONE;
 }
 
-static void say_begin(const training *self, const tuff_device_info *info)
+static void print_start(const training *self, const tuff_device_info *info)
 {
     const run_settings *settings = &self->options.settings;
     const model_config *config = &settings->model;
     fprintf(stderr, "%s (%s), %s\n", info->name, info->selector, info->api);
     fprintf(stderr,
             "%s of %" PRId64 " layers, %" PRId64 " heads, width %" PRId64 ", context %" PRId64 ": %" PRId64
-            " parameters; %zu bytes of text, %" PRId64 " windows a step\n",
+            " parameters; %zu bytes of text, %" PRId64 " windows per step\n",
             config->form == MODEL_GPT ? "GPT" : "Llama", config->layers, config->heads, config->width, config->context,
             model_parameter_count(config), self->text.size, settings->batch);
     tuff_plan_info plan;
     if (tuff_plan_describe(self->plan, &plan) == TUFF_OK && plan.memory_peak > 0)
-        fprintf(stderr, "%s of intermediates at the peak\n", BYTES_TEXT(plan.memory_peak));
+        fprintf(stderr, "peak memory of intermediates: %s\n", BYTES_TEXT(plan.memory_peak));
     if (self->options.resume)
-        fprintf(stderr, "going on after step %" PRId64 "\n", self->done);
+        fprintf(stderr, "resuming after step %" PRId64 "\n", self->done);
 }
 
 static bool has_averages(const training *self)
@@ -452,28 +453,27 @@ static bool has_averages(const training *self)
     return self->setup.options.average_decay > 0;
 }
 
-static void say_end(const training *self, int64_t first)
+static void print_summary(const training *self, int64_t first)
 {
     const double seconds = (double)(tuff__nanoseconds() - self->progress.begin) * 1e-9;
     const double tokens = (double)(self->done - first) * (double)self->progress.tokens_per_step;
     const run_state *state = &self->options.settings.state;
     const bool early = self->done < self->options.settings.steps;
     if (validation_is_over(&self->validation))
-        fprintf(stderr, "no gain in %" PRId64 " validations: the training ends early\n", state->without_gain);
+        fprintf(stderr, "no improvement in %" PRId64 " validations: stopping early\n", state->without_gain);
     if (state->has_best)
-        fprintf(stderr, "best validation loss %.4f, after step %" PRId64 "; the sample is of these weights%s\n",
+        fprintf(stderr, "best validation loss %.4f, after step %" PRId64 "; the sample uses these weights%s\n",
                 state->best_loss, state->best_step, has_averages(self) ? ", averaged (--ema)" : "");
     else if (has_averages(self) && self->options.sample > 0)
-        fputs("the sample is of the averaged weights (--ema)\n", stderr);
+        fputs("the sample uses the averaged weights (--ema)\n", stderr);
     fprintf(stderr, "%s after step %" PRId64 ": %s, %.0f tokens/s%s%s\n", early ? "stopped" : "done", self->done,
             TIME_TEXT(seconds), tokens / fmax(seconds, 1e-9),
             self->options.save ? ", saved to " : "; not saved: no --save",
             self->options.save ? self->options.save : "");
     if (self->batches.loader)
-        fprintf(stderr, "steps waited %.3f s for their windows (%.2f %%), which were uploaded %s\n",
-                batches_waited(&self->batches), 100 * batches_waited(&self->batches) / fmax(seconds, 1e-9),
-                batches_are_sent_beside(&self->batches) ? "ahead, on a queue of their own"
-                                                        : "in the queue of the steps");
+        fprintf(stderr, "steps waited %.3f s (%.2f %%) for batches, uploaded %s\n",
+                batches_wait_seconds(&self->batches), 100 * batches_wait_seconds(&self->batches) / fmax(seconds, 1e-9),
+                batches_use_upload_queue(&self->batches) ? "ahead, on a separate queue" : "in order with the steps");
     scaling_report scaling;
     if (self->setup.options.loss_scaling && self->done > first &&
         tuff_plan_read(reporting_plan(self), "scaling", &scaling, sizeof scaling) == TUFF_OK)
@@ -481,21 +481,22 @@ static void say_end(const training *self, int64_t first)
                 (double)scaling.loss_scale);
     /* Caching programs at exit can take a while: PoCL compiles a kernel separately to get its binary. */
     if (cli_is_interrupted())
-        fputs("what was compiled is kept for later starts; Ctrl-C again leaves without it\n", stderr);
+        fputs("saving compiled kernels for later runs; press Ctrl-C again to skip\n", stderr);
 }
 
 /* Prints the kernel times of the profiled steps, by phase. */
-static void say_profile(const training *self)
+static void print_profile(const training *self)
 {
     const step_profile *profile = &self->profile;
     if (!self->options.profile)
         return;
-    if (!profile->taken) {
-        fprintf(stderr, "no profile: %s\n", profile->absence[0] ? profile->absence : "the run had no steps");
+    if (!profile->has_kernels) {
+        fprintf(stderr, "no profile: %s\n",
+                profile->missing_reason[0] ? profile->missing_reason : "the run had no steps");
         return;
     }
-    fprintf(stderr, "%.3f ms of a step in kernels, median of %d%s:", 1e3 * profile->kernels.seconds, profile->count,
-            profile->is_behind ? " behind the end" : "");
+    fprintf(stderr, "%.3f ms per step in kernels, median of %d%s:", 1e3 * profile->kernels.seconds, profile->count,
+            profile->is_after_end ? " after the end" : "");
     for (int phase = 0; phase < PHASE_COUNT; phase++)
         fprintf(stderr, "%s %s %.3f ms (%.0f %%)", phase > 0 ? "," : "", tuff_phase_name((tuff_phase)phase),
                 1e3 * profile->kernels.phases[phase], 100 * profile->kernels.phases[phase] / profile->kernels.seconds);
@@ -525,10 +526,10 @@ static int restore_best(training *self)
         status =
             averages_open(&into_model, self->device, self->optimizer, self->model.parameters, self->model.parameters);
         if (status == TUFF_OK)
-            status = averages_take(&into_model);
+            status = averages_update(&into_model);
         averages_close(&into_model);
     }
-    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "the best weights");
+    return status == TUFF_OK ? EXIT_DONE : cli_fail_library(&verb_train, "cannot restore the best weights");
 }
 
 static int print_sample(training *self)
@@ -542,13 +543,13 @@ static int print_sample(training *self)
     if (self->options.sample == 0 || cli_is_interrupted())
         return EXIT_DONE;
     if (sampler_create(self->device, &self->model, &options, &sampler) != TUFF_OK)
-        return cli_fail_library(&verb_train, "compiling the model for a sample");
+        return cli_fail_library(&verb_train, "cannot compile the model for the sample");
     fputs(self->options.prompt, stdout);
     for (int64_t i = 0; i < self->options.sample && code == EXIT_DONE && !cli_is_interrupted(); i++) {
         if (sampler_next(&sampler, &byte) != TUFF_OK)
-            code = cli_fail_library(&verb_train, "the sample");
+            code = cli_fail_library(&verb_train, "cannot generate the sample");
         else if (putchar(byte) == EOF || fflush(stdout) != 0)
-            code = cli_fail(&verb_train, EXIT_FAILED, "the sample could not be written");
+            code = cli_fail(&verb_train, EXIT_FAILED, "cannot write the sample");
     }
     putchar('\n');
     sampler_destroy(&sampler);
@@ -562,7 +563,7 @@ static int run(training *self)
                   tokens = settings->batch * settings->model.context * settings->optimizer.accumulate;
     tuff_device_info info;
     if (tuff_device_describe(self->device, &info) == TUFF_OK)
-        say_begin(self, &info);
+        print_start(self, &info);
     self->last = self->options.stop_after > 0 && self->options.stop_after < settings->steps ? self->options.stop_after
                                                                                             : settings->steps;
     cli_catch_interrupt();
@@ -574,23 +575,23 @@ static int run(training *self)
     progress_begin(&self->progress, self->done, self->last, settings->steps, tokens, self->options.log_every);
     int code = loop(self);
     if (code == EXIT_DONE && tuff_plan_wait(self->plan) != TUFF_OK)
-        code = cli_fail_library(&verb_train, "a training step");
+        code = cli_fail_library(&verb_train, "training step failed");
     progress_end(&self->progress);
     if (code == EXIT_DONE && self->options.save)
         code = save_last(self);
     else if (self->options.save && saving_wait(&self->saving) != TUFF_OK)
-        (void)say_not_saved(self);
+        (void)report_save_failure(self);
     if (code == EXIT_DONE)
         code = restore_best(self);
     if (code == EXIT_DONE && self->options.tune.background && !tuning_end(&self->options.tune, self->plan))
         code = EXIT_FAILED;
     if (code != EXIT_DONE)
         return code;
-    say_end(self, first);
+    print_summary(self, first);
     code = print_sample(self);
     /* After everything that needs the weights, because it may run further steps. */
     step_profile_finish(&self->profile, (tuff_plan *const[]){self->plan, self->update});
-    say_profile(self);
+    print_profile(self);
     const int written = write_report(self, first);
     return code == EXIT_DONE ? written : code;
 }
@@ -602,7 +603,7 @@ static int prepare(training *self)
                                          make_batches, make_plan,  make_validation, make_saving};
     int code = EXIT_DONE;
     if (saving_check_path("--save", self->options.save) != TUFF_OK)
-        code = cli_fail_library(&verb_train, "the checkpoint could not be saved");
+        code = cli_fail_library(&verb_train, "cannot save checkpoints");
     else if (saving_check_path("--report", self->options.report) != TUFF_OK)
         code = cli_fail_library(&verb_train, "--report");
     for (size_t i = 0; i < sizeof stages / sizeof *stages && code == EXIT_DONE; i++)
@@ -654,8 +655,8 @@ const cli_verb verb_train = {
     .name = "train",
     .summary = "Trains a small GPT or Llama on a text, saves it and prints a sample.",
     .about =
-        "Progress goes to the error stream, the sample to the output. Ctrl-C saves the last whole step (with --save)\n"
-        "and ends; --resume goes on from there to the same bits as an uninterrupted run.",
+        "Progress goes to standard error, the sample to standard output. Ctrl-C saves the last complete step (with\n"
+        "--save) and ends; --resume continues from there, with the same bits as an uninterrupted run.",
     .run = train,
     .repeats = true,
 };

@@ -43,7 +43,7 @@ tuff_status update_top_choose(void *user, const tuff_update_choice *choice)
     for (int i = 0; i < choice->count; i++)
         trained += choice->gradients[i] != NULL;
     if (wanted > trained)
-        return FAIL(TUFF_E_USAGE, "--update-top %lld: %lld parameters are trained", (long long)wanted,
+        return FAIL(TUFF_E_USAGE, "--update-top %lld: only %lld parameters are trained", (long long)wanted,
                     (long long)trained);
     tuff_tensor **parts = tuff__calloc((size_t)choice->count, sizeof(tuff_tensor *));
     if (!parts)

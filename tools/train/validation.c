@@ -40,19 +40,22 @@ tuff_status validation_split(validation *self, const char *from, corpus *trainin
 {
     double fraction;
     if (!*from)
-        return FAIL(TUFF_E_USAGE, "--validate is empty: it takes a file, or a fraction of the text");
+        return FAIL(TUFF_E_USAGE, "--validate is empty: expected a file or a fraction of the text");
     if (!is_number(from, &fraction)) {
         TRY(corpus_read(&(cli_texts){.items = &from, .count = 1}, 2, &self->text));
         *held_out = self->text;
         return TUFF_OK;
     }
     if (!is_fraction(from, fraction))
-        return FAIL(TUFF_E_USAGE, "--validate %s: a fraction lies between 0 and 1, as 0.1; a file of that name is ./%s",
-                    from, from);
+        return FAIL(
+            TUFF_E_USAGE,
+            "--validate %s: expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./%s", from,
+            from);
     const size_t size = (size_t)ceil(fraction * (double)training->size);
     if (size < 2 || training->size - size < (size_t)window)
-        return FAIL(TUFF_E_USAGE, "--validate %s: %zu of %zu bytes leave %zu to train on, and a window takes %lld",
-                    from, size, training->size, training->size - size, (long long)window);
+        return FAIL(TUFF_E_USAGE,
+                    "--validate %s: holding out %zu of %zu bytes leaves %zu to train on, but a window needs %lld", from,
+                    size, training->size, training->size - size, (long long)window);
     training->size -= size;
     *held_out = (corpus){.bytes = training->bytes + training->size, .size = size};
     return TUFF_OK;
@@ -122,7 +125,7 @@ static tuff_status open_averages(validation *self, tuff_device *device, const la
     return averages_open(&self->averages, device, optimizer, model->parameters, self->averaged.parameters);
 }
 
-static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameters)
+static bool has_averages(tuff_optimizer *optimizer, tuff_parameters *parameters)
 {
     for (int i = 0; i < tuff_parameters_count(parameters); i++)
         if (tuff_optimizer_average(optimizer, i))
@@ -131,10 +134,10 @@ static bool keeps_averages(tuff_optimizer *optimizer, tuff_parameters *parameter
 }
 
 /* Returns the weights to validate, after updating them if they are averages. */
-static tuff_status measured(validation *self, tuff_parameters **out)
+static tuff_status update_weights(validation *self, tuff_parameters **out)
 {
     *out = self->averages.plan ? self->averaged.parameters : self->parameters;
-    return self->averages.plan ? averages_take(&self->averages) : TUFF_OK;
+    return self->averages.plan ? averages_update(&self->averages) : TUFF_OK;
 }
 
 tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
@@ -148,7 +151,7 @@ tuff_status validation_open(validation *self, tuff_device *device, language_mode
     self->sums = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(2));
     if (!self->best || !self->sums)
         return tuff_last_status();
-    const bool averaged = keeps_averages(optimizer, model->parameters);
+    const bool averaged = has_averages(optimizer, model->parameters);
     if (averaged)
         TRY(open_averages(self, device, model, optimizer));
     TRY(make_plan(self, device, averaged ? &self->averaged : model, options));
@@ -170,7 +173,7 @@ void validation_close(validation *self)
 static tuff_status keep_best(validation *self)
 {
     tuff_parameters *weights;
-    TRY(measured(self, &weights));
+    TRY(update_weights(self, &weights));
     return tuff_parameters_copy(self->best, weights);
 }
 
@@ -192,7 +195,7 @@ tuff_status validation_resume(validation *self, run_state *state, const char *pa
         return keep_best(self);
     if (saving_find_best(path, state, best, sizeof best) == TUFF_OK)
         return load_best(self, best);
-    fprintf(stderr, "%s: the best loss so far is forgotten, and the run differs from an uninterrupted one\n",
+    fprintf(stderr, "%s: the best loss so far is discarded; the result will differ from an uninterrupted run\n",
             tuff_error());
     run_state_forget_best(state);
     return TUFF_OK;
@@ -209,7 +212,7 @@ tuff_status validation_loss(validation *self, double *loss)
 {
     float sums[2] = {0, 0};
     tuff_parameters *weights;
-    TRY(measured(self, &weights));
+    TRY(update_weights(self, &weights));
     TRY(tuff_array_write(self->sums, sums, sizeof sums));
     TRY(tuff_loader_seek(self->loader, (tuff_loader_position){0}));
     for (int64_t i = 0; i < tuff_loader_batch_count(self->loader); i++) {

@@ -32,22 +32,22 @@ typedef struct kernel_case {
     void (*build)(const struct kernel_case *self, tuff_graph *graph);
     tuff_dtype dtype;
     int64_t rows, columns, inner; /* for attention: heads, head width, length */
-    bool turned[2];               /* which operands of a matmul are transposed in memory */
+    bool transposed[2];           /* which operands of a matmul are transposed in memory */
 } kernel_case;
 
 static tuff_tensor *matrix(tuff_graph *graph, const char *name, tuff_dtype dtype, int64_t rows, int64_t columns,
-                           bool turned)
+                           bool transposed)
 {
     static const int order[] = {1, 0};
-    if (turned)
+    if (transposed)
         return tuff_permute(tuff_input(graph, name, dtype, TUFF_SHAPE(columns, rows)), order);
     return tuff_input(graph, name, dtype, TUFF_SHAPE(rows, columns));
 }
 
 static void build_matmul(const kernel_case *self, tuff_graph *graph)
 {
-    tuff_tensor *x = matrix(graph, "x", self->dtype, self->rows, self->inner, self->turned[0]);
-    tuff_tensor *y = matrix(graph, "y", self->dtype, self->inner, self->columns, self->turned[1]);
+    tuff_tensor *x = matrix(graph, "x", self->dtype, self->rows, self->inner, self->transposed[0]);
+    tuff_tensor *y = matrix(graph, "y", self->dtype, self->inner, self->columns, self->transposed[1]);
     tuff_output(graph, "out", tuff_matmul(x, y));
 }
 
@@ -299,7 +299,7 @@ int main(int count, char **arguments)
     const int vendor = find_vendor(arguments[3]);
     bool written = vendor < VENDORS && find_family(arguments[4], &self.family);
     if (!written)
-        fprintf(stderr, "there is no vendor \"%s\" or no family \"%s\"\n", arguments[3], arguments[4]);
+        fprintf(stderr, "unknown vendor \"%s\" or family \"%s\"\n", arguments[3], arguments[4]);
     written = written && write_all(&self, vendor);
     tuff_device_close(self.device);
     return written ? EXIT_SUCCESS : EXIT_FAILURE;

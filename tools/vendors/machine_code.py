@@ -265,7 +265,7 @@ class Flow:
         while len(left) > len(outer):
             left.remove(min(left, key=lambda product: abs(product[0] - straight)))
         if len(left) < len(outer):
-            raise ValueError("%d loops multiply, %d are known" % (len(outer), len(left)))
+            raise ValueError("found %d multiplying loops, expected %d" % (len(outer), len(left)))
         times = dict.fromkeys(way, 1)
         for (product, pieces), loop in zip(left, outer):
             blocks = [block for block in self.way_through(loop) if block in way]

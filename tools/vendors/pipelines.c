@@ -105,7 +105,7 @@ static const char *open_all(compiler *self)
     printf("device\t%s\n", properties.deviceName);
     self->device = open_device(physical);
     if (!self->device)
-        return "the device does not open with pipeline statistics";
+        return "cannot open the device with pipeline statistics";
     self->layout = make_layout(self->device);
     self->get_statistics = (PFN_vkGetPipelineExecutableStatisticsKHR)vkGetDeviceProcAddr(
         self->device, "vkGetPipelineExecutableStatisticsKHR");
@@ -193,7 +193,7 @@ int main(int count, char **arguments)
         if (size > 0 && size < sizeof text)
             compile_text(&self, glsl, text, size);
         else
-            printf("\tfailed: the file cannot be read");
+            printf("\tfailed: cannot read the file");
         putchar('\n');
         fflush(stdout);
     }

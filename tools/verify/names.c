@@ -21,17 +21,17 @@ static const char *name_at(int index)
 
 bool suite_is_selected(const suite_selection *self, const char *name)
 {
-    if (!self->asked)
+    if (!self->name)
         return true;
-    const size_t length = strlen(self->asked);
-    return strncmp(name, self->asked, length) == 0 && (self->is_prefix || name[length] == '\0');
+    const size_t length = strlen(self->name);
+    return strncmp(name, self->name, length) == 0 && (self->is_prefix || name[length] == '\0');
 }
 
-bool suite_select(const char *asked, suite_selection *out)
+bool suite_select(const char *requested, suite_selection *out)
 {
     const char *name;
     for (int by_prefix = 0; by_prefix < 2; by_prefix++) {
-        *out = (suite_selection){asked, by_prefix};
+        *out = (suite_selection){requested, by_prefix};
         for (int i = 0; (name = name_at(i)) != NULL; i++)
             if (name[0] && suite_is_selected(out, name))
                 return true;
@@ -66,22 +66,22 @@ static int distance(const char *a, const char *b)
 }
 
 /* Returns how different two names are, or -1 if they are not similar. A name that contains the other counts like two
-   wrong letters. */
-static int nearness(const char *wrong, const char *name)
+   replaced letters. */
+static int name_difference(const char *given, const char *name)
 {
-    const int length = (int)strlen(wrong), apart = distance(wrong, name);
+    const int length = (int)strlen(given), apart = distance(given, name);
     if (apart <= (length < 5 ? 1 : 2))
         return apart;
-    return length >= 3 && strstr(name, wrong) != NULL ? 2 : -1;
+    return length >= 3 && strstr(name, given) != NULL ? 2 : -1;
 }
 
-int suite_near_names(const char *wrong, const char *near[SUITE_NEAR])
+int suite_similar_names(const char *given, const char *similar[SUITE_SIMILAR])
 {
     const char *name;
     int count = 0;
     for (int wanted = 0; wanted <= 2; wanted++)
-        for (int i = 0; (name = name_at(i)) != NULL && count < SUITE_NEAR; i++)
-            if (name[0] && nearness(wrong, name) == wanted)
-                near[count++] = name;
+        for (int i = 0; (name = name_at(i)) != NULL && count < SUITE_SIMILAR; i++)
+            if (name[0] && name_difference(given, name) == wanted)
+                similar[count++] = name;
     return count;
 }

@@ -7,16 +7,16 @@
 /* The names that a request selects: the name itself, such as softmax, or if there is none, all that begin with it, such
    as rope (rope_half, rope_interleaved). NULL selects all. */
 typedef struct suite_selection {
-    const char *asked;
+    const char *name;
     bool is_prefix;
 } suite_selection;
 
 /* Returns false if no name matches. */
-bool suite_select(const char *asked, suite_selection *out);
+bool suite_select(const char *name, suite_selection *out);
 bool suite_is_selected(const suite_selection *self, const char *name);
 
-enum { SUITE_NEAR = 5 };
-/* Finds the names most similar to a wrong one, nearest first. Returns their number. */
-int suite_near_names(const char *wrong, const char *near[SUITE_NEAR]);
+enum { SUITE_SIMILAR = 5 };
+/* Finds the names most similar to an unknown one, most similar first. Returns their number. */
+int suite_similar_names(const char *given, const char *similar[SUITE_SIMILAR]);
 
 #endif

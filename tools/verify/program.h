@@ -114,8 +114,8 @@ typedef struct program_variant {
 } program_variant;
 
 typedef struct program_recipe {
-    uint64_t seed;                 /* of the sizes and all data */
-    unsigned char at[FIELD_COUNT]; /* index of each field's value */
+    uint64_t seed;                      /* of the sizes and all data */
+    unsigned char choices[FIELD_COUNT]; /* index of each field's value */
     program_variant variant;
 } program_recipe;
 

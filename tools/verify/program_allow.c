@@ -12,20 +12,20 @@
 #include <string.h>
 
 /* Relative to the largest element: f32 sums of these sizes are accurate to about 1e-6 each, and a step chains many. */
-#define BAR 1e-4
+#define TOLERANCE 1e-4
 /* Relative to the largest element of all tensors. */
 #define FLOOR 1e-6
 /* Multiple of the deviations found on the grids. */
 #define NOISE 5
 
-double program_bar(const program_expectation *expected, int step)
+double program_step_tolerance(const program_expectation *expected, int step)
 {
     /* The loss is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1. f32 rounds 1 + x, so both have an error
        of epsilon relative to the loss. */
-    return BAR + (double)FLT_EPSILON / fmax(fabs(expected->steps[step].scalars[SCALAR_LOSS]), FLT_MIN);
+    return TOLERANCE + (double)FLT_EPSILON / fmax(fabs(expected->steps[step].scalars[SCALAR_LOSS]), FLT_MIN);
 }
 
-bool program_begins_anew(const program_recipe *recipe)
+bool program_resets_each_step(const program_recipe *recipe)
 {
     /* Adam's step is a sign if a gradient is small. */
     static const bool turns[] = {
@@ -76,7 +76,7 @@ static double floor_of(const comparison *self)
 static double linear_error(const comparison *self, const tensor_location *place)
 {
     const int index = (int)(place - self->expected->state.tensors);
-    return self->bar * program_largest(self, place) + floor_of(self) * largest_of_all(self, place->kind) +
+    return self->tolerance * program_largest(self, place) + floor_of(self) * largest_of_all(self, place->kind) +
            NOISE * values_of(self)->noise[index];
 }
 
@@ -105,7 +105,7 @@ static double gradient_error(const comparison *self, int owner)
                (1 - (self->expected->rules[owner] == TUFF_LION ? rule->beta2 : rule->beta1));
     for (int i = 0; i < self->expected->parameter_count; i++)
         of_all = fmax(of_all, largest_gradient(self, i));
-    return self->bar * largest_gradient(self, owner) + floor_of(self) * of_all +
+    return self->tolerance * largest_gradient(self, owner) + floor_of(self) * of_all +
            NOISE * values_of(self)->gradient_noise[owner];
 }
 
@@ -262,7 +262,7 @@ static void adafactor_errors(const comparison *self, const tensor_location *weig
     double clipped;
     const double size = adafactor_size(self, weights, rate);
     const double share = direction_errors(self, weights, most, &clipped);
-    const double all = self->bar * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS) +
+    const double all = self->tolerance * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS) +
                        share * program_largest(self, weights);
     for (int64_t i = 0; i < weights->count; i++)
         most[i] = all + size / clipped * most[i] * (1 + share);
@@ -279,10 +279,10 @@ static void weights_errors(const comparison *self, const tensor_location *weight
         adafactor_errors(self, weights, rate, most);
         return;
     }
-    const double all = rule < 0 ? 0
-                       : is_adam || rule == TUFF_LION
-                           ? self->bar * program_largest(self, weights) + FLOOR * largest_of_all(self, STATE_WEIGHTS)
-                           : linear_error(self, weights);
+    const double all = rule < 0                       ? 0
+                       : is_adam || rule == TUFF_LION ? self->tolerance * program_largest(self, weights) +
+                                                            FLOOR * largest_of_all(self, STATE_WEIGHTS)
+                                                      : linear_error(self, weights);
     const double gradient = is_adam || rule == TUFF_LION ? gradient_error(self, weights->parameter) : 0;
     const tensor_location *first = find(self, weights->parameter, STATE_FIRST),
                           *second = find(self, weights->parameter, STATE_SECOND);
@@ -302,7 +302,7 @@ static double squares_error(const comparison *self, const tensor_location *place
     return 2 * sqrt(share * program_largest(self, place)) * gradient + share * gradient * gradient;
 }
 
-void program_allow(const comparison *self, const tensor_location *place, double *most)
+void program_tolerances(const comparison *self, const tensor_location *place, double *most)
 {
     const bool is_factor = place->kind == STATE_ROW || place->kind == STATE_COLUMN ||
                            (place->kind == STATE_SECOND && self->expected->rules[place->parameter] == TUFF_ADAFACTOR);
@@ -316,7 +316,7 @@ void program_allow(const comparison *self, const tensor_location *place, double 
     const double gradient = is_factor ? gradient_error(self, place->parameter) : 0;
     for (int64_t i = 0; i < place->count; i++) {
         if (is_factor)
-            most[i] = self->bar * values_of(self)->value[place->offset + i] +
+            most[i] = self->tolerance * values_of(self)->value[place->offset + i] +
                       state_interval(self, place->offset + i, gradient).high -
                       values_of(self)->value[place->offset + i];
         else if (place->kind != STATE_WEIGHTS && place->kind != STATE_AVERAGE)
@@ -325,9 +325,10 @@ void program_allow(const comparison *self, const tensor_location *place, double 
     }
 }
 
-double program_allow_scalar(const comparison *self, step_scalar which)
+double program_scalar_tolerance(const comparison *self, step_scalar which)
 {
     const step_values *values = values_of(self);
-    const double value = fabs(values->scalars[which]), bar = which == SCALAR_RATE ? 1e-5 : self->bar * self->steps_run;
+    const double value = fabs(values->scalars[which]),
+                 bar = which == SCALAR_RATE ? 1e-5 : self->tolerance * self->steps_run;
     return bar * fmax(value, FLT_MIN) + NOISE * values->scalar_noise[which];
 }

@@ -10,19 +10,19 @@ typedef struct comparison {
     const program_expectation *expected;
     int step;
     double steps_run; /* since both had the same state */
-    double bar;       /* tolerance per step, relative to the largest element */
+    double tolerance; /* per step, relative to the largest element */
     program_report *report;
 } comparison;
 
 /* Tolerance of a step. A cross-entropy close to 0 increases it. */
-double program_bar(const program_expectation *expected, int step);
+double program_step_tolerance(const program_expectation *expected, int step);
 /* The largest element of a tensor, which is the unit of its tolerances; for weights and averages, the largest
    change. */
 double program_largest(const comparison *self, const tensor_location *place);
 /* Fills most with the tolerance of each element, without the rounding of stored values. */
-void program_allow(const comparison *self, const tensor_location *place, double *most);
-double program_allow_scalar(const comparison *self, step_scalar which);
+void program_tolerances(const comparison *self, const tensor_location *place, double *most);
+double program_scalar_tolerance(const comparison *self, step_scalar which);
 /* Whether a step must start from the reference's state, because errors of the last bit may flip its direction. */
-bool program_begins_anew(const program_recipe *recipe);
+bool program_resets_each_step(const program_recipe *recipe);
 
 #endif

@@ -152,12 +152,12 @@ static tuff_tensor *dropout(const builder *b, tuff_tensor *x)
 /* A linear layer with activation, dropout, residual, and norm before or after it. */
 static tuff_tensor *dense_layer(builder *b, tuff_tensor *x)
 {
-    const bool behind = program_choice(b->recipe, FIELD_NORM_PLACE) != 0;
+    const bool norm_last = program_choice(b->recipe, FIELD_NORM_PLACE) != 0;
     const int64_t width = last_extent(x);
-    tuff_tensor *y = linear(b, behind ? x : norm(b, x, "norm"), "dense", width);
+    tuff_tensor *y = linear(b, norm_last ? x : norm(b, x, "norm"), "dense", width);
     y = dropout(b, activation(b, y));
     y = program_choice(b->recipe, FIELD_RESIDUAL) != 0 ? tuff_add(x, y) : y;
-    return behind ? norm(b, y, "norm") : y;
+    return norm_last ? norm(b, y, "norm") : y;
 }
 
 /* [B, H, W, C] -> [B, H, W, C k k]: the neighbourhood of every point. */
@@ -228,7 +228,7 @@ static tuff_tensor *heads_of(tuff_tensor *x, int64_t first, int64_t columns, int
     return tuff_reshape(x, TUFF_SHAPE(shape.extent[0], shape.extent[1], heads, columns / heads));
 }
 
-static tuff_tensor *turned(const builder *b, tuff_tensor *x)
+static tuff_tensor *apply_rope(const builder *b, tuff_tensor *x)
 {
     const int positions = program_choice(b->recipe, FIELD_POSITIONS);
     if ((positions != POSITIONS_INTERLEAVED && positions != POSITIONS_HALF) || last_extent(x) % 2 != 0)
@@ -241,24 +241,24 @@ static tuff_tensor *attend(builder *b, tuff_tensor *x)
     const int64_t width = program_size(b->recipe, FIELD_WIDTH), heads = program_size(b->recipe, FIELD_HEADS);
     const int64_t sharing = program_size(b->recipe, FIELD_SHARING),
                   shared = heads % sharing == 0 ? heads / sharing : heads;
-    const int64_t stream = heads * width, kept = shared * width;
+    const int64_t stream = heads * width, kv_width = shared * width;
     const int mask = program_choice(b->recipe, FIELD_MASK);
     tuff_tensor *q, *k, *v;
     if (program_choice(b->recipe, FIELD_PROJECTIONS) == 0) {
-        tuff_tensor *all = linear(b, x, "qkv", stream + 2 * kept);
+        tuff_tensor *all = linear(b, x, "qkv", stream + 2 * kv_width);
         q = heads_of(all, 0, stream, heads);
-        k = heads_of(all, stream, kept, shared);
-        v = heads_of(all, stream + kept, kept, shared);
+        k = heads_of(all, stream, kv_width, shared);
+        v = heads_of(all, stream + kv_width, kv_width, shared);
     } else {
         q = heads_of(linear(b, x, "q", stream), 0, stream, heads);
-        k = heads_of(linear(b, x, "k", kept), 0, kept, shared);
-        v = heads_of(linear(b, x, "v", kept), 0, kept, shared);
+        k = heads_of(linear(b, x, "k", kv_width), 0, kv_width, shared);
+        v = heads_of(linear(b, x, "v", kv_width), 0, kv_width, shared);
     }
     const tuff_attention_options options = {.causal = mask != MASK_NONE && mask != MASK_LENGTHS,
                                             .window = mask == MASK_WINDOW ? WINDOW : 0,
                                             .bias = b->bias,
                                             .dropout = program_number(b->recipe, FIELD_DROPOUT)};
-    tuff_tensor *mixed = tuff_attention(turned(b, q), turned(b, k), v, &options);
+    tuff_tensor *mixed = tuff_attention(apply_rope(b, q), apply_rope(b, k), v, &options);
     const tuff_shape shape = tuff_tensor_shape(x);
     return linear(b, tuff_reshape(mixed, TUFF_SHAPE(shape.extent[0], shape.extent[1], stream)), "out", stream);
 }
@@ -455,7 +455,7 @@ static tuff_status shapes_of_inputs(const program_recipe *recipe, builder *b)
     return TUFF_OK;
 }
 
-static tuff_status note_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
+static tuff_status list_parameters(const program_recipe *recipe, tuff_device *device, program_names *names)
 {
     builder b = {.recipe = recipe, .graph = tuff_graph_create(device), .names = names};
     if (b.graph == NULL)
@@ -481,7 +481,7 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
         const double middle = strstr(item->name, "gain") != NULL ? 1 : 0;
         float *data = malloc((size_t)item->count * sizeof *data + 1);
         if (data == NULL)
-            return FAIL(TUFF_E_OOM_HOST, "random program: parameters");
+            return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for parameters");
         for (int64_t k = 0; k < item->count; k++)
             data[k] = (float)(middle + 0.5 * random_uniform(key, (uint64_t)k) - 0.25);
         const tuff_status status = tuff_array_write(item->array, data, (size_t)item->count * sizeof *data);
@@ -492,7 +492,7 @@ static tuff_status fill_parameters(const program_recipe *recipe, tuff_parameters
 }
 
 /* Whether a pattern, one of those used here, matches some names but not all. */
-static bool is_found(const program_names *names, const char *pattern)
+static bool is_useful_pattern(const program_names *names, const char *pattern)
 {
     int found = 0;
     for (int i = 0; i < names->count; i++) {
@@ -507,20 +507,20 @@ tuff_status program_build_parameters(const program_recipe *recipe, tuff_device *
                                      tuff_parameters **out)
 {
     program_names *names = calloc(1, sizeof *names);
-    const char *kept[PROGRAM_GROUPS];
+    const char *used[PROGRAM_GROUPS];
     int count = 0;
     *out = NULL;
     if (names == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: names");
-    tuff_status status = note_parameters(recipe, device, names);
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for names");
+    tuff_status status = list_parameters(recipe, device, names);
     for (int i = 0; i < PROGRAM_GROUPS; i++) {
-        if (patterns[i] != NULL && is_found(names, patterns[i]))
-            kept[count++] = patterns[i];
+        if (patterns[i] != NULL && is_useful_pattern(names, patterns[i]))
+            used[count++] = patterns[i];
         else
             patterns[i] = NULL;
     }
     if (status == TUFF_OK) {
-        *out = tuff_parameters_create_grouped(device, names->specs, names->count, kept, count);
+        *out = tuff_parameters_create_grouped(device, names->specs, names->count, used, count);
         status = *out != NULL ? fill_parameters(recipe, *out) : tuff_last_status();
     }
     free(names);

@@ -46,11 +46,11 @@ typedef struct program_state {
 tuff_status program_state_make(const program_recipe *recipe, tuff_device *device, program_state *out);
 void program_state_free(program_state *state);
 
-/* A training step is one graph, or two: the first runs program_runs times, each time with the inputs of another
+/* A training step is one graph, or two: the first runs program_run_count times, each time with the inputs of another
    batch. */
 enum { PROGRAM_GRAPHS = 2 };
 int program_graph_count(const program_recipe *recipe);
-int program_runs(const program_recipe *recipe);
+int program_run_count(const program_recipe *recipe);
 /* Creates one of the graphs. Inputs of the first are named as in program_data; outputs of the last are "loss", "norm"
    (of all gradients, before clipping) and "rate". NULL on failure. */
 tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state, int index);
@@ -59,6 +59,6 @@ tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, con
 int64_t program_length(const program_recipe *recipe);
 int64_t program_classes(const program_recipe *recipe);
 /* Whether some targets are ignored, so that parts of a batch have different weights. */
-bool program_ignores(const program_recipe *recipe);
+bool program_has_ignored_targets(const program_recipe *recipe);
 
 #endif

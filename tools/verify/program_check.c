@@ -24,7 +24,7 @@ static tuff_compile_options compile_options(const program_recipe *recipe, tuff_t
                                   .precision = program_precision(recipe)};
 }
 
-void program_fail(program_report *report, const char *format, const char *detail)
+void program_add_failure(program_report *report, const char *format, const char *detail)
 {
     if (report->failures++ == 0)
         snprintf(report->failure, sizeof report->failure, format, detail);
@@ -37,7 +37,8 @@ static double scale_of(const program_recipe *recipe)
 
 /* Whether an element is correct. Stored values are rounded, parameters to their last bit however small a step is.
    Frozen parameters and counters must be exact. */
-static bool is_right(const comparison *self, const tensor_location *place, int64_t at, double got, double most)
+static bool is_within_tolerance(const comparison *self, const tensor_location *place, int64_t at, double got,
+                                double most)
 {
     const double value = self->expected->steps[self->step].value[at];
     const bool is_exact =
@@ -57,23 +58,23 @@ static void compare_tensor(const comparison *self, const tensor_location *place,
                  scale = place->kind == STATE_EXACT ? 1 : scale_of(self->recipe);
     const bool counts = place->kind != STATE_EXACT && program_precision(self->recipe) == TUFF_PRECISION_F32;
     int64_t wrong = 0, first = 0;
-    program_allow(self, place, most);
+    program_tolerances(self, place, most);
     for (int64_t i = 0; i < place->count; i++) {
         const int64_t at = place->offset + i;
         self->report->elements++;
         self->report->wide += counts && !(most[i] <= WIDE * largest);
-        if (!is_right(self, place, at, got[at] / scale, most[i]) && wrong++ == 0)
+        if (!is_within_tolerance(self, place, at, got[at] / scale, most[i]) && wrong++ == 0)
             first = i;
     }
     if (wrong == 0)
         return;
     char line[256];
     snprintf(line, sizeof line,
-             "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, on the host %.9g, %.2g allowed, "
-             "the largest is %.2g",
+             "step %d: %lld of %lld elements of %s%s are wrong: element %lld is %.9g, expected %.9g within %.2g, "
+             "largest element %.2g",
              self->step + 1, (long long)wrong, (long long)place->count, prefixes[place->kind], place->name,
              (long long)first, got[place->offset + first], values[place->offset + first], most[first], largest);
-    program_fail(self->report, "%s", line);
+    program_add_failure(self->report, "%s", line);
 }
 
 static tuff_status compare_state(const comparison *self, const program_state *state, double *got, double *most)
@@ -85,7 +86,7 @@ static tuff_status compare_state(const comparison *self, const program_state *st
         if (scale_of(self->recipe) == 1 || list->tensors[i].kind != STATE_WEIGHTS)
             compare_tensor(self, &list->tensors[i], got, most);
     if (gaps)
-        program_fail(self->report, "%s", "elements between the parameters of a slab are not 0 any more");
+        program_add_failure(self->report, "%s", "elements between the parameters of a slab are not 0");
     return TUFF_OK;
 }
 
@@ -97,16 +98,17 @@ static tuff_status compare_step(const comparison *self, const program_state *sta
         float got;
         char line[96];
         TRY(tuff_plan_read(plan, program_scalars[i], &got, sizeof got));
-        if (fabs((double)got / scale - value) <= program_allow_scalar(self, (step_scalar)i))
+        if (fabs((double)got / scale - value) <= program_scalar_tolerance(self, (step_scalar)i))
             continue;
-        snprintf(line, sizeof line, "step %d: the %s is %.9g, on the host %.9g", self->step + 1, program_scalars[i],
+        snprintf(line, sizeof line, "step %d: the %s is %.9g, expected %.9g", self->step + 1, program_scalars[i],
                  (double)got / scale, value);
-        program_fail(self->report, "%s", line);
+        program_add_failure(self->report, "%s", line);
     }
     const size_t size = (size_t)self->expected->state.total + 1;
     double *got = calloc(size, sizeof *got), *most = calloc(size, sizeof *most);
-    const tuff_status status = got == NULL || most == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: a state")
-                                                           : compare_state(self, state, got, most);
+    const tuff_status status = got == NULL || most == NULL
+                                   ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state")
+                                   : compare_state(self, state, got, most);
     free(got);
     free(most);
     return status;
@@ -135,11 +137,11 @@ static void drop(kept_program *kept)
     free(kept);
 }
 
-void program_bench_clear(program_bench *bench)
+void program_context_clear(program_context *context)
 {
-    while (bench->kept != NULL) {
-        kept_program *first = bench->kept;
-        bench->kept = first->next;
+    while (context->kept != NULL) {
+        kept_program *first = context->kept;
+        context->kept = first->next;
         drop(first);
     }
 }
@@ -159,7 +161,7 @@ static tuff_status compile(kept_program *kept, const program_recipe *recipe)
 
 static tuff_status run_step(const kept_program *kept, const program_recipe *recipe, int step)
 {
-    const int runs = program_runs(recipe);
+    const int runs = program_run_count(recipe);
     for (int i = 0; i < runs; i++) {
         TRY(program_write_inputs(recipe, kept->graphs[0], step * runs + i, write_to_plan, kept->plans[0]));
         TRY(tuff_plan_run(kept->plans[0]));
@@ -172,17 +174,17 @@ static tuff_status run_step(const kept_program *kept, const program_recipe *reci
 static tuff_status try_steps(kept_program *kept, const program_recipe *recipe, const program_expectation *expected,
                              program_report *report)
 {
-    const bool begins_anew = program_begins_anew(recipe);
+    const bool resets = program_resets_each_step(recipe);
     comparison compared = {.recipe = recipe, .expected = expected, .report = report};
     for (int step = 0; step < expected->step_count && report->failures == 0; step++) {
         if (kept->plans[0] == NULL || recipe->variant.several_plans)
             TRY(compile(kept, recipe));
         compared.step = step;
-        compared.steps_run = begins_anew ? 1 : step + 1;
-        compared.bar = fmax(begins_anew ? 0 : compared.bar, program_bar(expected, step));
+        compared.steps_run = resets ? 1 : step + 1;
+        compared.tolerance = fmax(resets ? 0 : compared.tolerance, program_step_tolerance(expected, step));
         TRY(run_step(kept, recipe, step));
         TRY(compare_step(&compared, &kept->state, kept->plans[program_graph_count(recipe) - 1]));
-        if (begins_anew)
+        if (resets)
             TRY(program_write_state(&kept->state, expected->steps[step].value));
     }
     return TUFF_OK;
@@ -209,20 +211,20 @@ static bool is_refused_for_loops(const tuff_device *device, const program_recipe
     return status == TUFF_E_LIMIT && is_forced && tuff__device_info(device)->loop_limit > 0;
 }
 
-void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,
-                 program_report *report)
+void program_compare(program_context *context, const program_recipe *recipe, const program_expectation *expected,
+                     program_report *report)
 {
-    if (bench->family != program_family(recipe->seed))
-        program_bench_clear(bench);
-    bench->family = program_family(recipe->seed);
+    if (context->family != program_family(recipe->seed))
+        program_context_clear(context);
+    context->family = program_family(recipe->seed);
     kept_program *made = calloc(1, sizeof *made);
     if (made == NULL) {
-        program_fail(report, "%s", "no memory");
+        program_add_failure(report, "%s", "out of memory");
         return;
     }
-    made->next = bench->kept;
-    bench->kept = made;
-    const tuff_status status = try_on(bench->device, made, recipe, expected, report);
-    if (status != TUFF_OK && !is_refused_for_loops(bench->device, recipe, status))
-        program_fail(report, "%s", tuff_error());
+    made->next = context->kept;
+    context->kept = made;
+    const tuff_status status = try_on(context->device, made, recipe, expected, report);
+    if (status != TUFF_OK && !is_refused_for_loops(context->device, recipe, status))
+        program_add_failure(report, "%s", tuff_error());
 }

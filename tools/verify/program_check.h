@@ -6,12 +6,12 @@
 #include "tools/verify/program_build.h"
 
 /* The devices, and the programs that ran last, whose compiled kernels serve the others of their family. */
-typedef struct program_bench {
+typedef struct program_context {
     tuff_device *device, *reference;
     struct kept_program *kept;
     uint64_t family;
-} program_bench;
-void program_bench_clear(program_bench *bench);
+} program_context;
+void program_context_clear(program_context *context);
 
 /* The reference's results for a program. */
 typedef struct program_expectation program_expectation;
@@ -30,42 +30,42 @@ typedef struct program_report {
 
 /* Runs a program on the device and compares its results with those expected of the same program without its variant,
    apart from the variant's scale. Failing to compile or run is a failure too. */
-void program_try(program_bench *bench, const program_recipe *recipe, const program_expectation *expected,
-                 program_report *report);
+void program_compare(program_context *context, const program_recipe *recipe, const program_expectation *expected,
+                     program_report *report);
 
 /* A check of a program. */
-typedef struct program_kind_of_check {
+typedef struct program_check {
     const char *name;
-    void (*check)(program_bench *bench, const program_recipe *recipe, program_report *report);
-} program_kind_of_check;
+    void (*check)(program_context *context, const program_recipe *recipe, program_report *report);
+} program_check;
 /* The first compares with the reference. The others compare a changed program with the original, because the change
    keeps its results or changes them in a known way; a check that does not apply to a program passes. The last one,
    slopes, does not involve the device. */
-extern const program_kind_of_check program_checks[];
+extern const program_check program_checks[];
 extern const int program_check_count;
 
 /* A failed check, and the smallest program found that still fails it. */
 typedef struct program_failure {
     const char *check;
     program_recipe recipe, smallest;
-    program_report found, smallest_found;
+    program_report report, smallest_report;
 } program_failure;
 
 typedef struct program_totals {
-    int64_t programs, others, failed; /* programs checked, other checks, failures of both */
+    int64_t programs, other_checks, failed; /* programs checked, other checks, failures of both */
     int64_t elements, wide;
 } program_totals;
 
 /* Checks a program against the reference and, for every sixteenth seed, also runs one of the other checks in turn.
    Failing programs are simplified and passed to `failed`. */
-void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
+void program_check_seed(program_context *context, uint64_t seed, program_totals *totals,
                         void (*failed)(void *user, const program_failure *failure), void *user);
 /* The same for a given recipe and the check with this index. */
-void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
+void program_check_one(program_context *context, const program_recipe *recipe, int check, program_totals *totals,
                        void (*failed)(void *user, const program_failure *failure), void *user);
 
 /* Checks the gradients by slopes of the loss along every parameter (program_slopes.c), computed from differences of the
    reference's loss: a wrong rule of autodiff would be the same on every device and so go unnoticed otherwise. */
-void program_check_slopes(program_bench *bench, const program_recipe *recipe, program_report *report);
+void program_check_slopes(program_context *context, const program_recipe *recipe, program_report *report);
 
 #endif

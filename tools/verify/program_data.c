@@ -20,7 +20,7 @@ int64_t program_classes(const program_recipe *recipe)
     return program_size(recipe, is_tied ? FIELD_INPUTS : FIELD_CLASSES);
 }
 
-bool program_ignores(const program_recipe *recipe)
+bool program_has_ignored_targets(const program_recipe *recipe)
 {
     return recipe->variant.padding > 0 || (program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER &&
                                            program_choice(recipe, FIELD_MASK) == MASK_LENGTHS);
@@ -105,7 +105,7 @@ static tuff_status add_input(const program_recipe *recipe, int step, program_dat
     input->size = (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
     input->data = malloc(input->size + 1);
     if (input->data == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: %zu bytes of data", input->size);
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for %zu bytes of data", input->size);
     for (int64_t place = 0; place < shape.extent[0]; place++) {
         const bool is_wrong =
             recipe->variant.fault == FAULT_SAMPLE && place == shape.extent[0] - 1 && strcmp(name, "targets") == 0;

@@ -41,7 +41,7 @@ void program_expectation_free(program_expectation *expectation)
     free(expectation);
 }
 
-static void end_runner(runner *self)
+static void destroy_runner(runner *self)
 {
     program_reference_free(&self->plans);
     for (int i = 0; i < PROGRAM_GRAPHS; i++)
@@ -54,7 +54,7 @@ static void end_runner(runner *self)
 }
 
 /* Determines what a tensor of the state is by its name: "NAME", or "optimizer.KIND.NAME". */
-static void note_tensor(const tuff_parameters *parameters, const char *name, tensor_location *place)
+static void classify_tensor(const tuff_parameters *parameters, const char *name, tensor_location *place)
 {
     static const struct {
         const char *prefix;
@@ -84,10 +84,10 @@ static tuff_status list_tensors(const program_state *state, tensor_list *out)
     tuff_status status = tuff__list_state(state->parameters, state->optimizer, &list);
     out->tensors = status == TUFF_OK ? calloc((size_t)list.tensor_count + 1, sizeof *out->tensors) : NULL;
     if (status == TUFF_OK && out->tensors == NULL)
-        status = FAIL(TUFF_E_OOM_HOST, "random program: a list");
+        status = FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a list");
     for (int i = 0; i < list.tensor_count && status == TUFF_OK; i++) {
         tensor_location *place = &out->tensors[out->count++];
-        note_tensor(state->parameters, list.tensors[i].name, place);
+        classify_tensor(state->parameters, list.tensors[i].name, place);
         place->shape = list.tensors[i].shape;
         place->offset = out->total;
         place->count = tuff_shape_count(place->shape);
@@ -97,8 +97,8 @@ static tuff_status list_tensors(const program_state *state, tensor_list *out)
     return status;
 }
 
-/* Call end_runner even after a failure. */
-static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff_device *reference)
+/* Call destroy_runner even after a failure. */
+static tuff_status create_runner(runner *self, const program_recipe *recipe, tuff_device *reference)
 {
     *self = (runner){.begin = NULL};
     TRY(program_state_make(recipe, reference, &self->state));
@@ -111,7 +111,7 @@ static tuff_status begin_runner(runner *self, const program_recipe *recipe, tuff
     self->value = calloc(size, sizeof *self->value);
     self->moved = calloc(size, sizeof *self->moved);
     return self->begin == NULL || self->value == NULL || self->moved == NULL
-               ? FAIL(TUFF_E_OOM_HOST, "random program: a state")
+               ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state")
                : TUFF_OK;
 }
 
@@ -142,7 +142,7 @@ static double distance(double moved, double value)
 }
 
 /* Measures how far rounding moves tensors and scalars, then restores the state without rounding. */
-static tuff_status try_roundings(runner *self, int step, const double *scalars, double *noise, double *scalar_noise)
+static tuff_status measure_noise(runner *self, int step, const double *scalars, double *noise, double *scalar_noise)
 {
     for (int grid = 0; grid < PROGRAM_GRIDS; grid++) {
         double moved[STEP_SCALARS];
@@ -166,7 +166,7 @@ static tuff_status run_step(runner *self, int step, double scalars[STEP_SCALARS]
     return program_reference_read(&self->plans, scalars);
 }
 
-static bool needs_roundings(const program_recipe *recipe)
+static bool needs_noise(const program_recipe *recipe)
 {
     return program_precision(recipe) != TUFF_PRECISION_F32 || program_choice(recipe, FIELD_OPTIMIZER) == OPTIMIZER_MUON;
 }
@@ -178,10 +178,10 @@ static bool needs_gradients(const program_recipe *recipe)
 }
 
 /* The same training with Lion: its moment starts at 0, so after a step it is a fixed fraction of the gradient. */
-static program_recipe with_lion(const program_recipe *recipe)
+static program_recipe make_lion_recipe(const program_recipe *recipe)
 {
     program_recipe made = *recipe;
-    made.at[FIELD_OPTIMIZER] = OPTIMIZER_LION;
+    made.choices[FIELD_OPTIMIZER] = OPTIMIZER_LION;
     return made;
 }
 
@@ -199,7 +199,7 @@ static void copy_common(const runner *from, runner *to)
 }
 
 /* Gets the gradients that the optimizer of `from` used in its last step. */
-static tuff_status take_gradients(program_expectation *self, const runner *from, runner *lion, bool rounds, int step)
+static tuff_status read_gradients(program_expectation *self, const runner *from, runner *lion, bool rounds, int step)
 {
     step_values *values = &self->steps[step];
     double scalars[STEP_SCALARS], moved[STEP_SCALARS] = {0};
@@ -207,7 +207,7 @@ static tuff_status take_gradients(program_expectation *self, const runner *from,
     values->gradient = calloc((size_t)lion->tensors.total + 1, sizeof *values->gradient);
     values->gradient_noise = calloc(PROGRAM_PARAMETERS, sizeof *values->gradient_noise);
     tuff_status status = noise == NULL || values->gradient == NULL || values->gradient_noise == NULL
-                             ? FAIL(TUFF_E_OOM_HOST, "random program: gradients")
+                             ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for gradients")
                              : TUFF_OK;
     copy_common(from, lion);
     if (status == TUFF_OK)
@@ -215,7 +215,7 @@ static tuff_status take_gradients(program_expectation *self, const runner *from,
     if (status == TUFF_OK)
         status = run_step(lion, step, scalars);
     if (status == TUFF_OK && rounds)
-        status = try_roundings(lion, step, scalars, noise, moved);
+        status = measure_noise(lion, step, scalars, noise, moved);
     for (int i = 0; i < lion->tensors.count && status == TUFF_OK; i++) {
         const tensor_location *place = &lion->tensors.tensors[i];
         const double share = 1 - lion->state.optimizer->options.beta2;
@@ -246,10 +246,10 @@ static tuff_status expect_step(program_expectation *self, const program_recipe *
     values->value = copy_of(run->value, self->state.total);
     values->noise = calloc((size_t)self->state.count + 1, sizeof *values->noise);
     if (values->begin == NULL || values->value == NULL || values->noise == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a state");
-    if (needs_roundings(recipe))
-        TRY(try_roundings(run, step, values->scalars, values->noise, values->scalar_noise));
-    return lion != NULL ? take_gradients(self, run, lion, needs_roundings(recipe), step) : TUFF_OK;
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state");
+    if (needs_noise(recipe))
+        TRY(measure_noise(run, step, values->scalars, values->noise, values->scalar_noise));
+    return lion != NULL ? read_gradients(self, run, lion, needs_noise(recipe), step) : TUFF_OK;
 }
 
 static int kind_of(const slab_range *of)
@@ -261,7 +261,7 @@ static int kind_of(const slab_range *of)
     return kind;
 }
 
-static tuff_status note_training(program_expectation *self, runner *run)
+static tuff_status record_training(program_expectation *self, runner *run)
 {
     const tuff_parameters *parameters = run->state.parameters;
     const tuff_optimizer *optimizer = run->state.optimizer;
@@ -269,7 +269,7 @@ static tuff_status note_training(program_expectation *self, runner *run)
     self->state = run->tensors;
     self->state.tensors = calloc((size_t)run->tensors.count + 1, sizeof *self->state.tensors);
     if (self->state.tensors == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a list");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a list");
     memcpy(self->state.tensors, run->tensors.tensors, (size_t)run->tensors.count * sizeof *self->state.tensors);
     self->options = optimizer->options;
     self->options.groups = NULL;
@@ -290,11 +290,11 @@ static tuff_status note_training(program_expectation *self, runner *run)
 static tuff_status expect_all(program_expectation *self, const program_recipe *recipe, tuff_device *reference,
                               runner *run, runner *lion)
 {
-    const program_recipe beside = with_lion(recipe);
-    TRY(begin_runner(run, recipe, reference));
-    TRY(note_training(self, run));
+    const program_recipe lion_recipe = make_lion_recipe(recipe);
+    TRY(create_runner(run, recipe, reference));
+    TRY(record_training(self, run));
     if (needs_gradients(recipe))
-        TRY(begin_runner(lion, &beside, reference));
+        TRY(create_runner(lion, &lion_recipe, reference));
     self->step_count = (int)program_size(recipe, FIELD_STEPS);
     for (int step = 0; step < self->step_count; step++)
         TRY(expect_step(self, recipe, run, needs_gradients(recipe) ? lion : NULL, step));
@@ -308,10 +308,10 @@ tuff_status program_expect(const program_recipe *recipe, tuff_device *reference,
     plain.variant = (program_variant){.padding = 0};
     *out = NULL;
     program_expectation *self = calloc(1, sizeof *self);
-    const tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: expectation")
+    const tuff_status status = self == NULL ? FAIL(TUFF_E_OOM_HOST, "random program: out of memory for expected values")
                                             : expect_all(self, &plain, reference, &run, &lion);
-    end_runner(&run);
-    end_runner(&lion);
+    destroy_runner(&run);
+    destroy_runner(&lion);
     if (status == TUFF_OK)
         *out = self;
     else

@@ -91,6 +91,6 @@ tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph 
 program_recipe program_plain(const program_recipe *recipe);
 
 /* Counts a failure. format has one %s, for detail. */
-void program_fail(program_report *report, const char *format, const char *detail);
+void program_add_failure(program_report *report, const char *format, const char *detail);
 
 #endif

@@ -89,9 +89,9 @@ static int count_of(program_field field)
 double program_number(const program_recipe *recipe, program_field field)
 {
     char *end;
-    const char *value = rows[field].values[recipe->at[field]];
+    const char *value = rows[field].values[recipe->choices[field]];
     const double number = strtod(value, &end);
-    return *end == '\0' ? number : recipe->at[field];
+    return *end == '\0' ? number : recipe->choices[field];
 }
 
 int64_t program_size(const program_recipe *recipe, program_field field)
@@ -101,7 +101,7 @@ int64_t program_size(const program_recipe *recipe, program_field field)
 
 int program_choice(const program_recipe *recipe, program_field field)
 {
-    return recipe->at[field];
+    return recipe->choices[field];
 }
 
 uint64_t program_family(uint64_t seed)
@@ -152,17 +152,18 @@ static void limit_cost(program_recipe *recipe, double most)
     while (cost(recipe) > most) {
         int largest = 0;
         for (int i = 1; i < FIELDS; i++)
-            if (recipe->at[fields[i]] * count_of(fields[largest]) > recipe->at[fields[largest]] * count_of(fields[i]))
+            if (recipe->choices[fields[i]] * count_of(fields[largest]) >
+                recipe->choices[fields[largest]] * count_of(fields[i]))
                 largest = i;
-        if (recipe->at[fields[largest]] == 0)
+        if (recipe->choices[fields[largest]] == 0)
             return;
-        recipe->at[fields[largest]]--;
+        recipe->choices[fields[largest]]--;
     }
 }
 
 /* Whether a norm would have too few elements. A norm of one or two elements hardly depends on them: its gradients are
    only rounding errors. */
-static bool norm_says_nothing(const program_recipe *recipe)
+static bool is_norm_too_small(const program_recipe *recipe)
 {
     enum { LEAST = 6 };
     const int64_t heads =
@@ -174,10 +175,10 @@ program_recipe program_draw(uint64_t seed)
 {
     program_recipe made = {.seed = seed};
     for (int i = 0; i < FIELD_COUNT; i++)
-        made.at[i] = draw_value(seed, (program_field)i);
+        made.choices[i] = draw_value(seed, (program_field)i);
     limit_cost(&made, program_choice(&made, FIELD_FORM) == FORM_MLP ? 1e6 : 4e6);
-    if (norm_says_nothing(&made))
-        made.at[FIELD_NORM] = NORM_NONE;
+    if (is_norm_too_small(&made))
+        made.choices[FIELD_NORM] = NORM_NONE;
     return made;
 }
 
@@ -185,13 +186,13 @@ void program_describe(const program_recipe *recipe, char *line, size_t size)
 {
     size_t length = (size_t)snprintf(line, size, "seed=%" PRIu64, recipe->seed);
     for (int i = 0; i < FIELD_COUNT && length < size; i++)
-        if (recipe->at[i] > 0)
-            length +=
-                (size_t)snprintf(line + length, size - length, " %s=%s", rows[i].name, rows[i].values[recipe->at[i]]);
+        if (recipe->choices[i] > 0)
+            length += (size_t)snprintf(line + length, size - length, " %s=%s", rows[i].name,
+                                       rows[i].values[recipe->choices[i]]);
 }
 
 /* Parses a word, which must be NAME=VALUE of a field, into the recipe. */
-static bool take_word(const char *word, size_t length, program_recipe *out)
+static bool parse_word(const char *word, size_t length, program_recipe *out)
 {
     char *end;
     if (strncmp(word, "seed=", 5) == 0) {
@@ -203,7 +204,7 @@ static bool take_word(const char *word, size_t length, program_recipe *out)
             char text[64];
             const int size = snprintf(text, sizeof text, "%s=%s", rows[i].name, rows[i].values[k]);
             if ((size_t)size == length && strncmp(text, word, length) == 0) {
-                out->at[i] = (unsigned char)k;
+                out->choices[i] = (unsigned char)k;
                 return true;
             }
         }
@@ -215,8 +216,8 @@ tuff_status program_parse(const char *line, program_recipe *out)
     *out = (program_recipe){.seed = 1};
     for (line += strspn(line, " "); *line != '\0'; line += strspn(line, " ")) {
         const size_t length = strcspn(line, " ");
-        if (!take_word(line, length, out))
-            return FAIL(TUFF_E_USAGE, "a random program has no \"%.*s\"", length < 80 ? (int)length : 80, line);
+        if (!parse_word(line, length, out))
+            return FAIL(TUFF_E_USAGE, "random program: invalid word \"%.*s\"", length < 80 ? (int)length : 80, line);
         line += length;
     }
     return TUFF_OK;
@@ -226,10 +227,10 @@ tuff_status program_parse(const char *line, program_recipe *out)
 static bool shrink_field(program_recipe *recipe, int field, bool (*fails)(void *, const program_recipe *), void *state,
                          int *tries)
 {
-    const int at = recipe->at[field];
+    const int at = recipe->choices[field];
     for (int step = at; step > 0 && *tries > 0; step /= 2) { /* to 0, half of the way, a quarter */
         program_recipe simpler = *recipe;
-        simpler.at[field] = (unsigned char)(at - step);
+        simpler.choices[field] = (unsigned char)(at - step);
         --*tries;
         if (fails(state, &simpler)) {
             *recipe = simpler;

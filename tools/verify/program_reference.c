@@ -72,7 +72,7 @@ static tuff_status write_to_reference(void *plan, const program_input *input)
 
 tuff_status program_reference_step(program_reference *self, int step)
 {
-    const int runs = program_runs(&self->recipe);
+    const int runs = program_run_count(&self->recipe);
     for (int i = 0; i < runs; i++) {
         TRY(program_write_inputs(&self->recipe, self->graphs[0], step * runs + i, write_to_reference, self->plans[0]));
         TRY(tuff__reference_run(self->plans[0]));

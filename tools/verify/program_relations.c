@@ -5,9 +5,10 @@
 program_recipe program_plain(const program_recipe *recipe)
 {
     program_recipe plain = *recipe;
-    plain.at[FIELD_OPTIMIZER] = OPTIMIZER_MOMENTUM;
-    plain.at[FIELD_DECAY] = plain.at[FIELD_CLIP] = plain.at[FIELD_SCHEDULE] = plain.at[FIELD_STEPS] = 0;
-    plain.at[FIELD_GROUPS] = plain.at[FIELD_ACCUMULATE] = plain.at[FIELD_AVERAGE] = 0;
+    plain.choices[FIELD_OPTIMIZER] = OPTIMIZER_MOMENTUM;
+    plain.choices[FIELD_DECAY] = plain.choices[FIELD_CLIP] = plain.choices[FIELD_SCHEDULE] =
+        plain.choices[FIELD_STEPS] = 0;
+    plain.choices[FIELD_GROUPS] = plain.choices[FIELD_ACCUMULATE] = plain.choices[FIELD_AVERAGE] = 0;
     return plain;
 }
 
@@ -19,7 +20,7 @@ static bool is_random(const program_recipe *recipe)
 /* Whether parts of a batch may be weighted by their number of samples: not if targets are ignored. */
 static bool parts_are_equal(const program_recipe *recipe)
 {
-    return !program_ignores(recipe) || program_choice(recipe, FIELD_PARTS) == 0;
+    return !program_has_ignored_targets(recipe) || program_choice(recipe, FIELD_PARTS) == 0;
 }
 
 static bool permute_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
@@ -33,16 +34,16 @@ static bool permute_batch(const program_recipe *recipe, program_recipe *base, pr
 static bool split_batch(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
-    base->at[FIELD_PARTS] = base->at[FIELD_PRECISION] = 0; /* parts of a loss are rounded differently */
+    base->choices[FIELD_PARTS] = base->choices[FIELD_PRECISION] = 0; /* parts of a loss are rounded differently */
     *changed = *base;
-    changed->at[FIELD_PARTS] = 1 + (recipe->seed % 2 != 0);
-    return !is_random(recipe) && !program_ignores(recipe) && program_size(recipe, FIELD_BATCH) > 1;
+    changed->choices[FIELD_PARTS] = 1 + (recipe->seed % 2 != 0);
+    return !is_random(recipe) && !program_has_ignored_targets(recipe) && program_size(recipe, FIELD_BATCH) > 1;
 }
 
 static bool scale_loss(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = program_plain(recipe);
-    base->at[FIELD_PRECISION] = 0; /* larger numbers may exceed the range of f16 */
+    base->choices[FIELD_PRECISION] = 0; /* larger numbers may exceed the range of f16 */
     *changed = *base;
     changed->variant.scale = 8;
     return true;
@@ -52,7 +53,7 @@ static bool pad_sequences(const program_recipe *recipe, program_recipe *base, pr
 {
     const int mask = program_choice(recipe, FIELD_MASK), readout = program_choice(recipe, FIELD_READOUT);
     *base = program_plain(recipe);
-    base->at[FIELD_LOSS] = LOSS_CROSS_ENTROPY;
+    base->choices[FIELD_LOSS] = LOSS_CROSS_ENTROPY;
     *changed = *base;
     changed->variant.padding = 3;
     return program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER && !is_random(recipe) && mask != MASK_NONE &&
@@ -63,14 +64,14 @@ static bool fuse_otherwise(const program_recipe *recipe, program_recipe *base, p
 {
     *base = *recipe;
     *changed = *recipe;
-    changed->at[FIELD_FUSE] = recipe->at[FIELD_FUSE] == 0;
+    changed->choices[FIELD_FUSE] = recipe->choices[FIELD_FUSE] == 0;
     return true;
 }
 
 static bool plan_every_step(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = *recipe;
-    base->at[FIELD_STEPS] = 2;
+    base->choices[FIELD_STEPS] = 2;
     *changed = *base;
     changed->variant.several_plans = true;
     return true;
@@ -80,14 +81,14 @@ static bool recompute_otherwise(const program_recipe *recipe, program_recipe *ba
 {
     *base = *recipe;
     *changed = *recipe;
-    changed->at[FIELD_RECOMPUTE] = recipe->at[FIELD_RECOMPUTE] == 0;
+    changed->choices[FIELD_RECOMPUTE] = recipe->choices[FIELD_RECOMPUTE] == 0;
     return true;
 }
 
 static bool tune_first(const program_recipe *recipe, program_recipe *base, program_recipe *changed)
 {
     *base = *recipe;
-    base->at[FIELD_FUSE] = base->at[FIELD_FAMILY] = 0;
+    base->choices[FIELD_FUSE] = base->choices[FIELD_FAMILY] = 0;
     *changed = *base;
     changed->variant.tune = TUFF_TUNE_QUICK;
     return true;
@@ -96,17 +97,17 @@ static bool tune_first(const program_recipe *recipe, program_recipe *base, progr
 typedef bool (*relation)(const program_recipe *recipe, program_recipe *base, program_recipe *changed);
 
 /* Compares the changed program on the device with the base program on the reference. */
-static void check(relation holds, program_bench *bench, const program_recipe *recipe, program_report *report)
+static void check(relation holds, program_context *context, const program_recipe *recipe, program_report *report)
 {
     program_recipe base, changed;
     program_expectation *expected;
     if (!holds(recipe, &base, &changed))
         return;
-    if (program_expect(&base, bench->reference, &expected) != TUFF_OK) {
-        program_fail(report, "the reference: %s", tuff_error());
+    if (program_expect(&base, context->reference, &expected) != TUFF_OK) {
+        program_add_failure(report, "the reference: %s", tuff_error());
         return;
     }
-    program_try(bench, &changed, expected, report);
+    program_compare(context, &changed, expected, report);
     program_expectation_free(expected);
 }
 
@@ -116,10 +117,10 @@ static bool nothing_changes(const program_recipe *recipe, program_recipe *base, 
     return true;
 }
 
-#define CHECK(relation)                                                                                      \
-    static void check_##relation(program_bench *bench, const program_recipe *recipe, program_report *report) \
-    {                                                                                                        \
-        check(relation, bench, recipe, report);                                                              \
+#define CHECK(relation)                                                                                          \
+    static void check_##relation(program_context *context, const program_recipe *recipe, program_report *report) \
+    {                                                                                                            \
+        check(relation, context, recipe, report);                                                                \
     }
 CHECK(nothing_changes)
 CHECK(permute_batch)
@@ -131,30 +132,30 @@ CHECK(plan_every_step)
 CHECK(recompute_otherwise)
 CHECK(tune_first)
 
-const program_kind_of_check program_checks[] = {
-    {"beside the reference", check_nothing_changes},
-    {"another order of the samples", check_permute_batch},
-    {"the batch in parts", check_split_batch},
-    {"the loss times 8", check_scale_loss},
-    {"padding that is ignored", check_pad_sequences},
-    {"fused or not", check_fuse_otherwise},
-    {"a plan for every step", check_plan_every_step},
-    {"recomputed or kept", check_recompute_otherwise},
+const program_check program_checks[] = {
+    {"compared with the reference", check_nothing_changes},
+    {"samples in reverse order", check_permute_batch},
+    {"batch in parts", check_split_batch},
+    {"loss times 8", check_scale_loss},
+    {"ignored padding", check_pad_sequences},
+    {"fusion switched", check_fuse_otherwise},
+    {"new plan for every step", check_plan_every_step},
+    {"recomputation switched", check_recompute_otherwise},
     {"tuned", check_tune_first},
-    {"gradients are slopes", program_check_slopes},
+    {"gradients match slopes", program_check_slopes},
 };
 const int program_check_count = (int)(sizeof program_checks / sizeof *program_checks);
 
 /* Runs a check. With relu, a failure counts only if the check fails with other data as well: if relu's input is 0 up to
    rounding, f32 and float64 may take different sides of its kink. */
-static void check_twice(program_bench *bench, const program_recipe *recipe, int check, program_report *report)
+static void check_twice(program_context *context, const program_recipe *recipe, int check, program_report *report)
 {
     program_report own = {.failures = 0}, other = {.failures = 0};
     program_recipe again = *recipe;
-    program_checks[check].check(bench, recipe, &own);
+    program_checks[check].check(context, recipe, &own);
     if (own.failures > 0 && program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU) {
         again.seed += PROGRAM_FAMILY;
-        program_checks[check].check(bench, &again, &other);
+        program_checks[check].check(context, &again, &other);
         if (other.failures == 0)
             own = other;
     }
@@ -162,7 +163,7 @@ static void check_twice(program_bench *bench, const program_recipe *recipe, int 
 }
 
 typedef struct shrinking {
-    program_bench *bench;
+    program_context *context;
     int check;
 } shrinking;
 
@@ -170,36 +171,36 @@ static bool still_fails(void *state, const program_recipe *recipe)
 {
     const shrinking *shrunk = state;
     program_report report = {.failures = 0};
-    check_twice(shrunk->bench, recipe, shrunk->check, &report);
+    check_twice(shrunk->context, recipe, shrunk->check, &report);
     return report.failures > 0;
 }
 
-void program_check_one(program_bench *bench, const program_recipe *recipe, int check, program_totals *totals,
+void program_check_one(program_context *context, const program_recipe *recipe, int check, program_totals *totals,
                        void (*failed)(void *user, const program_failure *failure), void *user)
 {
     enum { TRIES = 80 }; /* may take minutes if kernels compile slowly */
     program_failure failure = {.check = program_checks[check].name, .recipe = *recipe, .smallest = *recipe};
-    check_twice(bench, recipe, check, &failure.found);
+    check_twice(context, recipe, check, &failure.report);
     totals->programs += check == 0;
-    totals->others += check > 0;
-    totals->elements += failure.found.elements;
-    totals->wide += failure.found.wide;
-    if (failure.found.failures == 0)
+    totals->other_checks += check > 0;
+    totals->elements += failure.report.elements;
+    totals->wide += failure.report.wide;
+    if (failure.report.failures == 0)
         return;
     totals->failed++;
-    shrinking state = {bench, check};
+    shrinking state = {context, check};
     program_shrink(&failure.smallest, still_fails, &state, TRIES);
-    program_checks[check].check(bench, &failure.smallest, &failure.smallest_found);
+    program_checks[check].check(context, &failure.smallest, &failure.smallest_report);
     failed(user, &failure);
 }
 
-void program_check_seed(program_bench *bench, uint64_t seed, program_totals *totals,
+void program_check_seed(program_context *context, uint64_t seed, program_totals *totals,
                         void (*failed)(void *user, const program_failure *failure), void *user)
 {
     enum { OTHERS = 16 }; /* changed programs share few kernels with their family */
     const program_recipe recipe = program_draw(seed);
-    program_check_one(bench, &recipe, 0, totals, failed, user);
+    program_check_one(context, &recipe, 0, totals, failed, user);
     if (seed % OTHERS == 0)
-        program_check_one(bench, &recipe, 1 + (int)(seed / OTHERS % (uint64_t)(program_check_count - 1)), totals,
+        program_check_one(context, &recipe, 1 + (int)(seed / OTHERS % (uint64_t)(program_check_count - 1)), totals,
                           failed, user);
 }

@@ -94,7 +94,7 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
     *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1)};
     if (self.precise == NULL || out->results == NULL || out->operands == NULL) {
         free(self.precise);
-        return FAIL(TUFF_E_OOM_HOST, "random program: roundings");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for rounding points");
     }
     self.statistic = self.precise + count;
     mark(&self);

@@ -17,7 +17,7 @@ typedef struct slopes {
     int64_t total;
 } slopes;
 
-static void end_slopes(slopes *self)
+static void destroy_slopes(slopes *self)
 {
     program_reference_free(&self->plans);
     program_state_free(&self->state);
@@ -25,7 +25,7 @@ static void end_slopes(slopes *self)
     free(self->moved);
 }
 
-static tuff_status begin_slopes(slopes *self, tuff_device *reference, int64_t total)
+static tuff_status create_slopes(slopes *self, tuff_device *reference, int64_t total)
 {
     TRY(program_state_make(&self->recipe, reference, &self->state));
     TRY(program_reference_make(&self->recipe, reference, &self->state, &self->plans));
@@ -33,7 +33,7 @@ static tuff_status begin_slopes(slopes *self, tuff_device *reference, int64_t to
     self->begin = calloc((size_t)total + 1, sizeof *self->begin);
     self->moved = calloc((size_t)total + 1, sizeof *self->moved);
     if (self->begin == NULL || self->moved == NULL)
-        return FAIL(TUFF_E_OOM_HOST, "random program: a state");
+        return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for a state");
     return program_read_state(&self->state, self->begin, NULL);
 }
 
@@ -57,7 +57,7 @@ static tuff_status loss_at(slopes *self, const tensor_location *place, double by
 
 /* Central differences at a distance and at half of it. */
 typedef struct difference {
-    double slope[2], foreseen; /* the latter's slope according to the gradient */
+    double slope[2], predicted; /* the latter's slope according to the gradient */
 } difference;
 
 static tuff_status measure(slopes *self, const tensor_location *place, const double *gradient, double distance,
@@ -65,15 +65,15 @@ static tuff_status measure(slopes *self, const tensor_location *place, const dou
 {
     for (int i = 0; i < 2; i++) {
         const double by = i == 0 ? distance : distance / 2;
-        double low, high, foreseen = 0;
+        double low, high, predicted = 0;
         TRY(loss_at(self, place, -by, &low));
         for (int64_t at = 0; at < place->count; at++)
-            foreseen -= gradient[at] * self->moved[place->offset + at];
+            predicted -= gradient[at] * self->moved[place->offset + at];
         TRY(loss_at(self, place, by, &high));
         for (int64_t at = 0; at < place->count; at++)
-            foreseen += gradient[at] * self->moved[place->offset + at];
+            predicted += gradient[at] * self->moved[place->offset + at];
         out->slope[i] = (high - low) / (2 * by);
-        out->foreseen = foreseen / (2 * by);
+        out->predicted = predicted / (2 * by);
     }
     return TUFF_OK;
 }
@@ -86,45 +86,45 @@ static tuff_status check_slope(slopes *self, const tensor_location *place, const
 {
     static const double distances[] = {0x1p-9, 0x1p-13, 0x1p-17};
     enum { DISTANCES = sizeof distances / sizeof *distances };
-    difference found = {.foreseen = 0};
+    difference found = {.predicted = 0};
     double size = 0;
     for (int64_t at = 0; at < place->count; at++)
         size += gradient[at] * gradient[at];
     report->elements += place->count;
     for (int i = 0; i < DISTANCES; i++) {
         TRY(measure(self, place, gradient, distances[i], &found));
-        const double off = fabs(found.slope[1] - found.foreseen), apart = fabs(found.slope[0] - found.slope[1]);
+        const double off = fabs(found.slope[1] - found.predicted), apart = fabs(found.slope[0] - found.slope[1]);
         if (off <= 1e-3 * sqrt(size) + 2 * apart + 1e-9)
             return TUFF_OK;
     }
     char line[200];
-    snprintf(line, sizeof line, "the loss grows by %.9g along %s, the gradient says %.9g (length %.2g)", found.slope[1],
-             place->name, found.foreseen, sqrt(size));
-    program_fail(report, "%s", line);
+    snprintf(line, sizeof line, "the loss grows by %.9g along %s, expected %.9g from the gradient (length %.2g)",
+             found.slope[1], place->name, found.predicted, sqrt(size));
+    program_add_failure(report, "%s", line);
     return TUFF_OK;
 }
 
-void program_check_slopes(program_bench *bench, const program_recipe *recipe, program_report *report)
+void program_check_slopes(program_context *context, const program_recipe *recipe, program_report *report)
 {
     slopes self = {.recipe = program_plain(recipe)};
-    self.recipe.at[FIELD_PRECISION] = 0;
+    self.recipe.choices[FIELD_PRECISION] = 0;
     /* A function with kinks has no slope near them. */
     if (program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU)
-        self.recipe.at[FIELD_ACTIVATION] = ACTIVATION_SILU;
+        self.recipe.choices[FIELD_ACTIVATION] = ACTIVATION_SILU;
     const int pool = program_choice(recipe, FIELD_POOL);
     if (pool == POOL_MAX || pool == POOL_OVERLAPPING)
-        self.recipe.at[FIELD_POOL] = POOL_AVERAGE;
+        self.recipe.choices[FIELD_POOL] = POOL_AVERAGE;
     program_expectation *expected = NULL;
-    tuff_status status = program_expect(&self.recipe, bench->reference, &expected);
+    tuff_status status = program_expect(&self.recipe, context->reference, &expected);
     if (status == TUFF_OK)
-        status = begin_slopes(&self, bench->reference, expected->state.total);
+        status = create_slopes(&self, context->reference, expected->state.total);
     for (int i = 0; status == TUFF_OK && i < expected->parameter_count; i++) {
         const tensor_location *weights = program_find_tensor(&expected->state, i, STATE_WEIGHTS),
                               *moment = program_find_tensor(&expected->state, i, STATE_FIRST);
         status = check_slope(&self, weights, expected->steps[0].value + moment->offset, report);
     }
     if (status != TUFF_OK)
-        program_fail(report, "the reference: %s", tuff_error());
-    end_slopes(&self);
+        program_add_failure(report, "the reference: %s", tuff_error());
+    destroy_slopes(&self);
     program_expectation_free(expected);
 }

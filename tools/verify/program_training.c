@@ -73,7 +73,7 @@ static tuff_optimizer_options optimizer_options(const program_recipe *recipe)
         .loss_scaling = scaling == SCALING_GROWS ? &grows
                         : scaling != 0           ? &kept
                                                  : NULL,
-        .accumulate = program_runs(recipe),
+        .accumulate = program_run_count(recipe),
         .average_decay = program_number(recipe, FIELD_AVERAGE),
     };
     choose_rule(recipe, &made);
@@ -117,14 +117,14 @@ void program_state_free(program_state *state)
     *state = (program_state){.parameters = NULL};
 }
 
-int program_runs(const program_recipe *recipe)
+int program_run_count(const program_recipe *recipe)
 {
     return (int)program_size(recipe, FIELD_ACCUMULATE);
 }
 
 int program_graph_count(const program_recipe *recipe)
 {
-    return program_runs(recipe) > 1 ? 2 : 1;
+    return program_run_count(recipe) > 1 ? 2 : 1;
 }
 
 static tuff_status build_step(const program_recipe *recipe, tuff_graph *graph, const program_state *state, int index,
@@ -135,8 +135,8 @@ static tuff_status build_step(const program_recipe *recipe, tuff_graph *graph, c
     if (index > 0)
         return tuff_optimizer_update(state->optimizer, graph, made);
     TRY(program_build_loss(recipe, graph, state->parameters, &loss));
-    return program_runs(recipe) > 1 ? tuff_optimizer_accumulate(state->optimizer, loss)
-                                    : tuff_optimizer_apply(state->optimizer, loss, made);
+    return program_run_count(recipe) > 1 ? tuff_optimizer_accumulate(state->optimizer, loss)
+                                         : tuff_optimizer_apply(state->optimizer, loss, made);
 }
 
 tuff_graph *program_graph(const program_recipe *recipe, tuff_device *device, const program_state *state, int index)

@@ -143,7 +143,7 @@ static tuff_tensor *operand_tensor(const execution *run, int operand)
     return tuff_input(run->graph, operand_name(operand), from->dtype, from->shape);
 }
 
-static void finish(execution *run)
+static void destroy_execution(execution *run)
 {
     tuff_graph_destroy(run->graph);
     tuff_array_destroy(run->array);
@@ -151,7 +151,7 @@ static void finish(execution *run)
 }
 
 /* Builds the case's graph, with the output "result". */
-static tuff_status prepare(const suite_case *test, tuff_device *device, execution *run)
+static tuff_status create_execution(const suite_case *test, tuff_device *device, execution *run)
 {
     tuff_tensor *operands[SUITE_MAX_OPERANDS] = {NULL};
     *run = (execution){.test = test, .device = device, .graph = tuff_graph_create(device)};
@@ -178,13 +178,13 @@ tuff_status suite_with_plan(tuff_device *device, const suite_case *test, const t
 {
     execution run;
     tuff_plan *plan = NULL;
-    tuff_status status = prepare(test, device, &run);
+    tuff_status status = create_execution(test, device, &run);
     if (status == TUFF_OK) {
         plan = tuff_compile(run.graph, options);
         status = plan ? use(state, plan) : tuff_last_status();
     }
     tuff_plan_destroy(plan);
-    finish(&run);
+    destroy_execution(&run);
     return status;
 }
 
@@ -243,15 +243,15 @@ static tuff_status run_reference(execution *run, double *const *inputs, double *
 }
 
 /* Checks that an assigned array holds the same as the plan's output. */
-static tuff_status array_matches(const execution *run, const void *output, size_t size)
+static tuff_status check_assigned_array(const execution *run, const void *output, size_t size)
 {
     if (run->test->op != OP_ASSIGN)
         return TUFF_OK;
-    void *held = tuff__alloc(size);
-    tuff_status status = held ? tuff_array_read(run->array, held, size) : TUFF_E_OOM_HOST;
-    if (status == TUFF_OK && memcmp(held, output, size) != 0)
-        status = FAIL(TUFF_E_NUMERIC, "assign: the array holds other elements than the output");
-    tuff__free(held);
+    void *stored = tuff__alloc(size);
+    tuff_status status = stored ? tuff_array_read(run->array, stored, size) : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK && memcmp(stored, output, size) != 0)
+        status = FAIL(TUFF_E_NUMERIC, "assign: the array differs from the output");
+    tuff__free(stored);
     return status;
 }
 
@@ -261,7 +261,7 @@ static tuff_status read_result(const execution *run, tuff_plan *plan, double *va
     void *data = tuff__alloc(size);
     tuff_status status = data ? tuff_plan_read(plan, "result", data, size) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK)
-        status = array_matches(run, data, size);
+        status = check_assigned_array(run, data, size);
     if (status == TUFF_OK)
         tuff__to_double(run->dtype, data, run->count, values);
     tuff__free(data);
@@ -289,23 +289,23 @@ static double unit_in_last_place(double value)
     return value == 0 || !isfinite(value) || fabs(value) < FLT_MIN ? ldexp(1, -149) : ldexp(1, ilogb(value) - 23);
 }
 
-static bool adds_up(op_code op)
+static bool is_sum(op_code op)
 {
     return tuff__op_is_materialized(op) && op != OP_REDUCE_MAX;
 }
 
-static double bar_of(const suite_case *test, bool keeps_denormals, double reference, double bound)
+static double tolerance_of(const suite_case *test, bool keeps_denormals, double reference, double bound)
 {
     const op_info *info = tuff__op_info(test->op);
-    double bar = 2 * bound;
+    double tolerance = 2 * bound;
     if (tuff__op_has_text(test->op) && isfinite(reference)) {
         const double relative = info->ulps * ldexp(1, -24) * fabs(reference);
-        bar = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
+        tolerance = info->ulps * unit_in_last_place(reference) + 2 * fmax(bound - relative, 0);
     }
     if (fabs(reference) < 2 * (double)FLT_MIN && !(keeps_denormals && keeps_denormal_results(test->op)))
-        bar += (double)FLT_MIN;
+        tolerance += (double)FLT_MIN;
     /* up to a thousand terms may each be flushed to zero */
-    return adds_up(test->op) && !keeps_denormals ? bar + 1024 * (double)FLT_MIN : bar;
+    return is_sum(test->op) && !keeps_denormals ? tolerance + 1024 * (double)FLT_MIN : tolerance;
 }
 
 /* Largest rounding error of storing value: half the distance between neighbours in the narrow dtype. */
@@ -323,7 +323,7 @@ static double storage_rounding(tuff_dtype dtype, double value)
    magnitudes. */
 static bool may_overflow(op_code op, double bound)
 {
-    return adds_up(op) && ldexp(bound, 24) >= (double)FLT_MAX;
+    return is_sum(op) && ldexp(bound, 24) >= (double)FLT_MAX;
 }
 
 double suite_error_ratio(const suite_case *test, tuff_dtype dtype, bool keeps_denormals, double got, double reference,
@@ -339,12 +339,12 @@ double suite_error_ratio(const suite_case *test, tuff_dtype dtype, bool keeps_de
         return got == reference && signbit(got) == signbit(reference) ? 0 : INFINITY;
     if (may_overflow(test->op, bound))
         return 0;
-    const double bar = bar_of(test, keeps_denormals, reference, bound);
-    if (got < tuff__round_to(dtype, reference - bar) || got > tuff__round_to(dtype, reference + bar))
+    const double tolerance = tolerance_of(test, keeps_denormals, reference, bound);
+    if (got < tuff__round_to(dtype, reference - tolerance) || got > tuff__round_to(dtype, reference + tolerance))
         return INFINITY;
     if (!isfinite(got) || !isfinite(reference) || got == reference)
         return 0;
-    const double ratio = fabs(got - reference) / (bar + storage_rounding(dtype, reference));
+    const double ratio = fabs(got - reference) / (tolerance + storage_rounding(dtype, reference));
     return dtype == TUFF_F32 ? ratio : fmin(ratio, 1);
 }
 
@@ -369,7 +369,7 @@ static void describe_failure(const comparison *rule, double *const *inputs, int6
             used += (size_t)snprintf(operands + used, sizeof operands - used, " %s = %.9g", operand_name(operand),
                                      inputs[operand][i]);
     snprintf(result->failure, sizeof result->failure,
-             "%s %s, case %d, first operand %s: element %lld is %.9g, not %.9g within %.3g%s", rule->test->name,
+             "%s %s, case %d, first operand %s: element %lld is %.9g, expected %.9g within %.3g%s", rule->test->name,
              tuff_dtype_name(rule->test->dtype), result->case_count, SHAPE_TEXT(rule->test->operands[0].shape),
              (long long)i, numbers[0], numbers[1], numbers[2], operands);
 }
@@ -389,7 +389,8 @@ static void compare(const comparison *rule, double *const *inputs, const double 
         if (result->failure_count++ == 0)
             describe_failure(
                 rule, inputs, i,
-                (double[]){got[i], values[i], bar_of(rule->test, rule->keeps_denormals, values[i], bounds[i])}, result);
+                (double[]){got[i], values[i], tolerance_of(rule->test, rule->keeps_denormals, values[i], bounds[i])},
+                result);
     }
 }
 
@@ -413,8 +414,8 @@ typedef struct workspace {
 
 static void release(workspace *space)
 {
-    finish(&space->device);
-    finish(&space->reference);
+    destroy_execution(&space->device);
+    destroy_execution(&space->reference);
     for (int i = 0; i < SUITE_MAX_OPERANDS; i++)
         tuff__free(space->inputs[i]);
     tuff__free(space->got);
@@ -489,9 +490,9 @@ static tuff_status run_case(tuff_device *device, tuff_device *reference, const s
     tuff_device_info info;
     TRY(tuff_device_describe(device, &info));
     const bool keeps = info.device_class == TUFF_DEVICE_REFERENCE || (info.proved && info.proved_denormals);
-    tuff_status status = prepare(test, device, &space.device);
+    tuff_status status = create_execution(test, device, &space.device);
     if (status == TUFF_OK)
-        status = prepare(test, reference, &space.reference);
+        status = create_execution(test, reference, &space.reference);
     if (status == TUFF_OK)
         status = fill(&space, test, options->seed, keeps);
     if (status == TUFF_OK)
@@ -533,7 +534,7 @@ bool suite_run(tuff_device *device, op_code op, tuff_dtype dtype, const suite_op
         return false;
     *result = (suite_result){.op = op, .dtype = dtype};
     for (int index = 0; suite_case_at(op, dtype, index, &test); index++)
-        if ((options && options->thorough) || suite_is_telling(op, dtype, index))
+        if ((options && options->thorough) || suite_is_in_short_suite(op, dtype, index))
             suite_run_case(device, &test, options, result);
     return true;
 }

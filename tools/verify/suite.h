@@ -49,7 +49,7 @@ bool suite_composite_at(int index, tuff_dtype dtype, suite_case *out);
 /* Whether a case belongs to the short suite. All elementwise ops and all dtypes share the code for addressing, and
    compiling one program per case takes most of the time. So only f32 and one op of each kind see every shape, the
    others just the most informative ones. */
-bool suite_is_telling(op_code op, tuff_dtype dtype, int index);
+bool suite_is_in_short_suite(op_code op, tuff_dtype dtype, int index);
 
 /* Returns the values of an operand, rounded to its dtype. seed determines the random ones. The caller frees them
    (tuff__free); NULL if out of memory. */

@@ -548,7 +548,7 @@ bool suite_case_at(op_code op, tuff_dtype dtype, int index, suite_case *out)
     return elementwise_case(op, dtype, index, out);
 }
 
-bool suite_is_telling(op_code op, tuff_dtype dtype, int index)
+bool suite_is_in_short_suite(op_code op, tuff_dtype dtype, int index)
 {
     const bool plain = tuff__op_has_text(op);
     if (dtype == TUFF_F32 ? !plain || op == OP_ADD : op == OP_CAST || op == OP_IOTA)

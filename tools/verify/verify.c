@@ -38,7 +38,7 @@ static void print_row(verification *self, const char *op, const suite_result *re
         printf("%-18s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
                result->worst, result->failure_count == 0 ? "ok" : "FAILED");
         if (result->failure_count > 0)
-            printf("    %" PRId64 " beyond: %s\n", result->failure_count, result->failure);
+            printf("    %" PRId64 " beyond tolerance: %s\n", result->failure_count, result->failure);
     }
     fflush(stdout);
     self->rows++;
@@ -91,32 +91,32 @@ static int verify_all(verification *self)
 {
     tuff_device_info info;
     if (tuff_device_describe(self->device, &info) != TUFF_OK)
-        return cli_fail_library(&verb_verify, "describing the device");
+        return cli_fail_library(&verb_verify, "cannot describe the device");
     if (self->json)
         printf("[\n");
     else
         printf("%s (%s), %s, %s\n%-18s %-5s %5s %10s %12s\n", info.name, info.selector, info.api, info.driver, "op",
-               "dtype", "cases", "elements", "worst/bar");
+               "dtype", "cases", "elements", "worst/tol.");
     verify_selected(self);
     if (self->json)
         printf("\n]\n");
     else
-        printf("%" PRId64 " cases, %" PRId64 " elements, %" PRId64 " failures; worst error %.3g of its bar\n",
+        printf("%" PRId64 " cases, %" PRId64 " elements, %" PRId64 " failures; worst error %.3g of its tolerance\n",
                self->cases, self->elements, self->failures, self->worst);
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
-static int refuse_name(const char *asked)
+static int report_unknown_op(const char *name)
 {
-    const char *near[SUITE_NEAR];
+    const char *similar[SUITE_SIMILAR];
     char list[256] = "";
     size_t used = 0;
-    const int count = suite_near_names(asked, near);
+    const int count = suite_similar_names(name, similar);
     for (int i = 0; i < count && used < sizeof list; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", near[i]);
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", similar[i]);
     if (count == 0)
-        return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite", asked);
-    return cli_fail(&verb_verify, EXIT_WRONG_USE, "there is no op \"%s\" in the suite; near it: %s", asked, list);
+        return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"", name);
+    return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"; similar: %s", name, list);
 }
 
 static int verify_on(verification *self, const char *device)
@@ -152,20 +152,20 @@ static int verify(int count, char **arguments)
          .value = &self.programs,
          .placeholder = "N",
          .high = 1e9,
-         .help = "instead of ops, N random training steps, the first of them of --seed"},
+         .help = "run N random training programs instead of ops, starting with --seed"},
         {.name = "--program",
          .kind = CLI_TEXT,
          .value = &self.program,
          .placeholder = "LINE",
-         .help = "the one program that LINE describes: \"seed=7 form=mlp ...\""},
-        SEED_OPTION(&self.seed, "of the inputs, or of the first random program", NULL),
+         .help = "run the program that LINE describes, such as \"seed=7 form=mlp ...\""},
+        SEED_OPTION(&self.seed, "seed of the inputs, or of the first random program", NULL),
         JSON_OPTION(&self.json, "a list with one object per line"),
     };
     const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
     if (end.now)
         return end.code;
     if (!suite_select(name, &self.only))
-        return refuse_name(name);
+        return report_unknown_op(name);
     self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
@@ -178,9 +178,9 @@ const cli_verb verb_verify = {
     .operand = "[NAME]",
     .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
     .about =
-        "NAME is a primitive or a composite, such as exp or softmax, or the beginning of several. Prints the worst\n"
-        "error of each op over its bar. --programs compares every parameter and every moment of the optimizer of\n"
-        "random training steps, and reduces one that fails to the smallest that still does. Exits with 1 where an\n"
-        "element is beyond its bar.",
+        "NAME is a primitive or a composite, such as exp or softmax, or a common prefix of several. Prints the worst\n"
+        "error of each op relative to its tolerance. --programs compares every parameter and every moment of the\n"
+        "optimizer in random training programs, and reduces a failing one to the smallest that still fails. Exits\n"
+        "with 1 if an element exceeds its tolerance.",
     .run = verify,
 };

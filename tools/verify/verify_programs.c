@@ -30,49 +30,50 @@ static void print_failure(void *user, const program_failure *failed)
         printf("%s  {", self->failures > 0 ? ",\n" : "");
         print_member("check", failed->check, ", ");
         print_member("program", line, ", ");
-        print_member("failure", failed->found.failure, ", ");
+        print_member("failure", failed->report.failure, ", ");
         print_member("smallest", smallest, ", ");
-        print_member("smallest_failure", failed->smallest_found.failure, "}");
+        print_member("smallest_failure", failed->smallest_report.failure, "}");
     } else {
         printf("FAILED, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
-               failed->check, line, failed->found.failure, smallest, failed->smallest_found.failure);
+               failed->check, line, failed->report.failure, smallest, failed->smallest_report.failure);
     }
     self->failures++;
     fflush(stdout);
 }
 
-static int verify_line(const cli_verb *verb, program_bench *bench, const char *line, program_totals *totals, output *to)
+static int verify_line(const cli_verb *verb, program_context *context, const char *line, program_totals *totals,
+                       output *to)
 {
     program_recipe recipe;
     if (program_parse(line, &recipe) != TUFF_OK)
         return cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error());
     for (int check = 0; check < program_check_count; check++)
-        program_check_one(bench, &recipe, check, totals, print_failure, to);
+        program_check_one(context, &recipe, check, totals, print_failure, to);
     return EXIT_DONE;
 }
 
 int verify_programs(const cli_verb *verb, tuff_device *device, int64_t count, int64_t seed, const char *line, bool json)
 {
-    program_bench bench = {.device = device, .reference = tuff_device_open("reference")};
+    program_context context = {.device = device, .reference = tuff_device_open("reference")};
     program_totals totals = {.programs = 0};
     output to = {.json = json};
     int code = EXIT_DONE;
-    if (bench.reference == NULL)
-        return cli_fail_library(verb, "the reference device");
+    if (context.reference == NULL)
+        return cli_fail_library(verb, "cannot open the reference device");
     printf("%s", json ? "[\n" : "");
     if (line != NULL)
-        code = verify_line(verb, &bench, line, &totals, &to);
+        code = verify_line(verb, &context, line, &totals, &to);
     cli_catch_interrupt();
     for (int64_t i = 0; line == NULL && i < count && !cli_is_interrupted(); i++)
-        program_check_seed(&bench, (uint64_t)(seed + i), &totals, print_failure, &to);
-    program_bench_clear(&bench);
-    tuff_device_close(bench.reference);
+        program_check_seed(&context, (uint64_t)(seed + i), &totals, print_failure, &to);
+    program_context_clear(&context);
+    tuff_device_close(context.reference);
     if (json)
         printf("%s]\n", to.failures > 0 ? "\n" : "");
     else if (code == EXIT_DONE)
-        printf("%" PRId64 " programs and %" PRId64 " relations of some of them, %" PRId64 " elements (%.2g %% of which "
-               "hardly say anything for rounding): %" PRId64 " failures\n",
-               totals.programs, totals.others, totals.elements,
+        printf("%" PRId64 " programs and %" PRId64 " further checks, %" PRId64
+               " elements (%.2g %% with tolerances too wide to be informative): %" PRId64 " failures\n",
+               totals.programs, totals.other_checks, totals.elements,
                totals.elements > 0 ? 100.0 * (double)totals.wide / (double)totals.elements : 0, totals.failed);
     return code != EXIT_DONE ? code : totals.failed == 0 ? EXIT_DONE : EXIT_FAILED;
 }
