@@ -94,7 +94,7 @@ static int run(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!folder)
-        return cli_fail(&recorder_portfolio, EXIT_WRONG_USE, "missing operand: the folder with the recordings");
+        return cli_fail(&recorder_portfolio, EXIT_USAGE, "missing operand: the folder with the recordings");
     return make(folder, out);
 }
 

@@ -17,7 +17,7 @@ enum { MAX_WANTED = 128, PATH_SIZE = 4096 };
 
 typedef struct record_options {
     const char *device, *out, *measured_folder;
-    cli_texts tasks; /* none: all */
+    cli_strings tasks; /* none: all */
     int64_t points, samples, seed, best;
     double seconds;
 } record_options;
@@ -208,7 +208,7 @@ static int record_all(tuff_device *device, const record_options *options)
             break;
     }
     if (count == 0)
-        return cli_fail(&recorder_record, EXIT_WRONG_USE, "no task name contains '%s'", options->tasks.items[0]);
+        return cli_fail(&recorder_record, EXIT_USAGE, "no task name contains '%s'", options->tasks.items[0]);
     return cli_is_interrupted() ? EXIT_FAILED : code;
 }
 
@@ -222,7 +222,7 @@ static int record(const record_options *self)
 {
     int code = EXIT_FAILED;
     if (!self->out)
-        return cli_fail(&recorder_record, EXIT_WRONG_USE, "record needs --out FOLDER");
+        return cli_fail(&recorder_record, EXIT_USAGE, "record needs --out FOLDER");
     if (!make_folder(self->out))
         return cli_fail(&recorder_record, EXIT_FAILED, "%s is not a folder and cannot be created", self->out);
     tuff_device *device = cli_open_device(&recorder_record, self->device, &code);
@@ -241,12 +241,12 @@ static int run(int count, char **arguments)
         DEVICE_OPTION(&self.device),
         {"--out", CLI_TEXT, &self.out, "FOLDER", "write TASK.jsonl there, or add to it if it exists", 0, 0, NULL},
         {"--only", CLI_TEXTS, &self.tasks, "TEXT", "only tasks whose name contains TEXT; may be repeated", 0, 0, NULL},
-        {"--points", CLI_WHOLE, &self.points, "N", "candidates per task", 1, 100000, NULL},
-        {"--samples", CLI_WHOLE, &self.samples, "N", "times kept per candidate", 2, RECORDER_SAMPLES, NULL},
+        {"--points", CLI_INTEGER, &self.points, "N", "candidates per task", 1, 100000, NULL},
+        {"--samples", CLI_INTEGER, &self.samples, "N", "times kept per candidate", 2, RECORDER_SAMPLES, NULL},
         {"--seconds", CLI_NUMBER, &self.seconds, "S", "approximate time limit for each task", 0, 1e6, NULL},
         {"--with", CLI_TEXT, &self.measured_folder, "FOLDER",
          "also measure the best candidates of the recordings in FOLDER", 0, 0, NULL},
-        {"--best", CLI_WHOLE, &self.best, "N", "candidates taken from each recording of --with", 1, 16, NULL},
+        {"--best", CLI_INTEGER, &self.best, "N", "candidates taken from each recording of --with", 1, 16, NULL},
         SEED_OPTION(&self.seed, "of the random candidates", NULL),
     };
     const cli_end end = cli_parse(&recorder_record, options, sizeof options / sizeof *options, count, arguments, NULL);

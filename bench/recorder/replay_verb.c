@@ -60,13 +60,13 @@ static int run(int count, char **arguments)
     int64_t runs = 10;
     recordings all;
     const cli_option options[] = {
-        {"--runs", CLI_WHOLE, &runs, "N", "searches of each recording, with different seeds", 1, 1000, NULL},
+        {"--runs", CLI_INTEGER, &runs, "N", "searches of each recording, with different seeds", 1, 1000, NULL},
     };
     const cli_end end = cli_parse(&recorder_replay, options, 1, count, arguments, &folder);
     if (end.now)
         return end.code;
     if (!folder)
-        return cli_fail(&recorder_replay, EXIT_WRONG_USE, "missing operand: the folder with the recordings");
+        return cli_fail(&recorder_replay, EXIT_USAGE, "missing operand: the folder with the recordings");
     tuff_status status = recordings_read(folder, &all);
     if (status == TUFF_OK && all.count == 0)
         status = FAIL(TUFF_E_IO, "no recordings in %s", folder);

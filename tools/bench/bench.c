@@ -37,8 +37,7 @@ static int find_graph(bench *self)
         const char *word = self->suites.items[i];
         const bool is_file = is_graph_file(word);
         if (is_file && self->graph)
-            return cli_fail(&verb_bench, EXIT_WRONG_USE, "%s and %s: expected at most one graph file", self->graph,
-                            word);
+            return cli_fail(&verb_bench, EXIT_USAGE, "%s and %s: expected at most one graph file", self->graph, word);
         if (is_file)
             self->graph = word;
         else
@@ -55,12 +54,12 @@ static int check_suites(const bench *self)
         for (int k = 0; k < SUITE_COUNT; k++)
             known = known || strcmp(self->suites.items[i], suites[k].name) == 0;
         if (!known)
-            return cli_fail(&verb_bench, EXIT_WRONG_USE, "unknown suite \"%s\"", self->suites.items[i]);
+            return cli_fail(&verb_bench, EXIT_USAGE, "unknown suite \"%s\"", self->suites.items[i]);
         if (strcmp(self->suites.items[i], "graph") == 0 && !self->graph)
-            return cli_fail(&verb_bench, EXIT_WRONG_USE, "the suite graph needs a graph file");
+            return cli_fail(&verb_bench, EXIT_USAGE, "the suite graph needs a graph file");
     }
     if (self->json && self->markdown_path && strcmp(self->markdown_path, "-") == 0)
-        return cli_fail(&verb_bench, EXIT_WRONG_USE, "--json and --markdown - both write to standard output");
+        return cli_fail(&verb_bench, EXIT_USAGE, "--json and --markdown - both write to standard output");
     return EXIT_DONE;
 }
 
@@ -68,7 +67,7 @@ static cli_end parse(int count, char **arguments, bench *self)
 {
     const cli_option options[] = {
         DEVICE_OPTION(&self->device_name),
-        {"--rounds", CLI_WHOLE, &self->round_count, "N", "samples per implementation, taken alternately", 1, 1000,
+        {"--rounds", CLI_INTEGER, &self->round_count, "N", "samples per implementation, taken alternately", 1, 1000,
          NULL},
         {"--only", CLI_TEXTS, &self->wanted, "TEXT",
          "run only benchmarks whose name contains TEXT; may be given several times", 0, 0, NULL},

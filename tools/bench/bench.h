@@ -76,7 +76,7 @@ struct bench_peer; /* peer.c */
 typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
 
 typedef struct bench {
-    cli_texts suites, wanted, skipped, peer_commands;
+    cli_strings suites, wanted, skipped, peer_commands;
     const char *device_name, *markdown_path, *clblast_folder, *graph; /* graph: a graph file; NULL: none */
     int64_t round_count;
     bool quick, json;

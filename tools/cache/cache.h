@@ -24,7 +24,7 @@ typedef struct cache_common {
 /* Parses like cli_parse (operand) or cli_parse_all (operands), of which at most one may be given; then resolves
    --device. */
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                    const char **operand, cli_texts *operands, cache_common *common);
+                    const char **operand, cli_strings *operands, cache_common *common);
 #define CACHE_COMMON(common)                                                                            \
     {.name = "--device",                                                                                \
      .kind = CLI_TEXT,                                                                                  \

@@ -33,7 +33,7 @@ static int report_merge(const tuff_cache_merged *counts, const char *path, json_
     return cache_print_json(&cache_verb_merge, out, code);
 }
 
-static int merge_files(const cli_texts *files, const char *path, const cache_common *common)
+static int merge_files(const cli_strings *files, const char *path, const cache_common *common)
 {
     tuff_cache_merged counts;
     tuff__json_begin();
@@ -49,7 +49,7 @@ static int merge_files(const cli_texts *files, const char *path, const cache_com
 static int merge(int count, char **arguments)
 {
     cache_common common = {0};
-    cli_texts files = {0};
+    cli_strings files = {0};
     const char *path = NULL;
     const cli_option options[] = {{.name = "--out",
                                    .kind = CLI_TEXT,
@@ -60,7 +60,7 @@ static int merge(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_merge, options, 3, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && (files.count < 2 || !path))
-        code = cli_fail(&cache_verb_merge, EXIT_WRONG_USE, "expected two or more files, and --out FILE");
+        code = cli_fail(&cache_verb_merge, EXIT_USAGE, "expected two or more files, and --out FILE");
     else if (!end.now)
         code = merge_files(&files, path, &common);
     cli_texts_free(&files);
@@ -205,12 +205,12 @@ static int diff_files(const char *first, const char *second, const cache_common 
 static int diff(int count, char **arguments)
 {
     cache_common common = {0};
-    cli_texts files = {0};
+    cli_strings files = {0};
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_diff, options, 2, count, arguments, NULL, &files, &common);
     int code = end.code;
     if (!end.now && files.count != 2)
-        code = cli_fail(&cache_verb_diff, EXIT_WRONG_USE, "expected two files");
+        code = cli_fail(&cache_verb_diff, EXIT_USAGE, "expected two files");
     else if (!end.now)
         code = diff_files(files.items[0], files.items[1], &common);
     cli_texts_free(&files);

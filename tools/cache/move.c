@@ -71,9 +71,9 @@ static int run_export(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!path)
-        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "expected a FILE, or - for standard output");
+        return cli_fail(&cache_verb_export, EXIT_USAGE, "expected a FILE, or - for standard output");
     if (lock && anonymous)
-        return cli_fail(&cache_verb_export, EXIT_WRONG_USE, "--manifest and --anon cannot be combined");
+        return cli_fail(&cache_verb_export, EXIT_USAGE, "--manifest and --anon cannot be combined");
     const tuff_cache_export_kind form = lock        ? TUFF_CACHE_EXPORT_MANIFEST
                                         : anonymous ? TUFF_CACHE_EXPORT_ANONYMOUS
                                                     : TUFF_CACHE_EXPORT_ALL;
@@ -134,7 +134,7 @@ static int run_import(int count, char **arguments)
     if (end.now)
         return end.code;
     if (!path)
-        return cli_fail(&cache_verb_import, EXIT_WRONG_USE, "expected a FILE");
+        return cli_fail(&cache_verb_import, EXIT_USAGE, "expected a FILE");
     int code = cache_open(&cache_verb_import, common.device, &cache);
     if (code != CACHE_OK)
         return code;

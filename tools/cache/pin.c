@@ -51,13 +51,13 @@ static int read_candidate(const char *source, text *out)
     return CACHE_OK;
 }
 
-static int pin_operands(const cli_texts *operands, const cache_common *common)
+static int pin_operands(const cli_strings *operands, const cache_common *common)
 {
     tuff_cache *cache;
     cache_keys keys;
     text candidate = {0};
     if (operands->count != 2)
-        return cli_fail(&cache_verb_pin, EXIT_WRONG_USE, "expected a KEY and a CANDIDATE");
+        return cli_fail(&cache_verb_pin, EXIT_USAGE, "expected a KEY and a CANDIDATE");
     int code = read_candidate(operands->items[1], &candidate);
     if (code == CACHE_OK)
         code = cache_open(&cache_verb_pin, common->device, &cache);
@@ -76,7 +76,7 @@ static int pin_operands(const cli_texts *operands, const cache_common *common)
 static int pin(int count, char **arguments)
 {
     cache_common common = {0};
-    cli_texts operands = {0};
+    cli_strings operands = {0};
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_pin, options, 2, count, arguments, NULL, &operands, &common);
     const int code = end.now ? end.code : pin_operands(&operands, &common);
@@ -173,12 +173,12 @@ static int retune(int count, char **arguments)
     if (end.now)
         return end.code;
     if (measure_now != (model.given || model.file))
-        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE,
+        return cli_fail(&cache_verb_retune, EXIT_USAGE,
                         measure_now  ? "--now needs model options (such as --layers) or --graph FILE"
                         : model.file ? "--graph needs --now"
                                      : "model options need --now");
     if (measure_now && model_options_complete(&model) != TUFF_OK)
-        return cli_fail(&cache_verb_retune, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&cache_verb_retune, EXIT_USAGE, "%s", tuff_error());
     const int code = drop_selected(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
     if (!measure_now || code != CACHE_OK)
         return code;

@@ -109,8 +109,8 @@ static int prune(int count, char **arguments)
     criteria.older_seconds = older ? read_age(older) : 0;
     criteria.max_bytes = (uint64_t)max_bytes;
     if (older && criteria.older_seconds == 0)
-        return cli_fail(&cache_verb_prune, EXIT_WRONG_USE,
-                        "--older takes an age, such as 36h, 90d, 12w or 1y, not \"%s\"", older);
+        return cli_fail(&cache_verb_prune, EXIT_USAGE, "--older takes an age, such as 36h, 90d, 12w or 1y, not \"%s\"",
+                        older);
     int code = cache_open(&cache_verb_prune, common.device, &cache);
     if (code != CACHE_OK)
         return code;

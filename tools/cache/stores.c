@@ -13,7 +13,7 @@ likeness cache_likeness(tuff_cache *cache, const tune_environment *environment)
 }
 
 cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                    const char **operand, cli_texts *operands, cache_common *common)
+                    const char **operand, cli_strings *operands, cache_common *common)
 {
     cli_end end = operands ? cli_parse_all(verb, options, option_count, count, arguments, operands)
                            : cli_parse(verb, options, option_count, count, arguments, operand);
@@ -80,7 +80,7 @@ static int check_keys(const cli_verb *verb, const cache_selection *which, const 
     if (keys->count == 0 && which->pattern)
         return cli_fail(verb, CACHE_FINDINGS, "no key's text matches \"%s\"", which->pattern);
     if (which->prefix && keys->count > 1)
-        return cli_fail(verb, EXIT_WRONG_USE, "%d keys begin with %s: %s %s and %s %s%s", keys->count, which->prefix,
+        return cli_fail(verb, EXIT_USAGE, "%d keys begin with %s: %s %s and %s %s%s", keys->count, which->prefix,
                         KEY_DIGITS(keys->items[0].hash), keys->items[0].op, KEY_DIGITS(keys->items[1].hash),
                         keys->items[1].op, keys->count > 2 ? " among them" : "");
     return CACHE_OK;
@@ -91,11 +91,11 @@ int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_s
     *out = (cache_keys){0};
     const int ways = (which->prefix != NULL) + (which->pattern != NULL) + which->all;
     if (ways != 1)
-        return cli_fail(verb, EXIT_WRONG_USE, "%s",
+        return cli_fail(verb, EXIT_USAGE, "%s",
                         ways == 0 ? "expected a KEY, or --op PATTERN" : "keys can be selected in only one way");
     if (which->prefix && (!which->prefix[0] || strlen(which->prefix) > 32 ||
                           strspn(which->prefix, "0123456789abcdef") != strlen(which->prefix)))
-        return cli_fail(verb, EXIT_WRONG_USE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"",
+        return cli_fail(verb, EXIT_USAGE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"",
                         which->prefix);
     const tuff_status status = collect(cache, which, out);
     const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "listing the keys");

@@ -63,7 +63,7 @@ static int forget_rejected(tuff_cache *cache, bool json)
     return CACHE_OK;
 }
 
-static int verify_all(const cli_texts *paths, const cache_common *common, bool retry)
+static int verify_all(const cli_strings *paths, const cache_common *common, bool retry)
 {
     tuff_cache *cache = NULL;
     verify_state state = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
@@ -93,32 +93,32 @@ static int verify_all(const cli_texts *paths, const cache_common *common, bool r
 }
 
 /* Checks the winners of a model or of a graph file. */
-static int rerun(model_options *model, const cli_texts *paths, const cache_common *common, bool retry,
+static int rerun(model_options *model, const cli_strings *paths, const cache_common *common, bool retry,
                  int64_t max_winners)
 {
     model->file = paths->count == 1 ? paths->items[0] : NULL;
     if (!model->given && paths->count == 0)
         return cli_fail(
-            &cache_verb_verify, EXIT_WRONG_USE,
+            &cache_verb_verify, EXIT_USAGE,
             "--rerun needs model options (such as --layers) or a graph FILE, because kernels cannot be built "
             "from a key alone");
     if (paths->count > 1 || retry)
-        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--rerun takes at most one FILE and no --retry");
+        return cli_fail(&cache_verb_verify, EXIT_USAGE, "--rerun takes at most one FILE and no --retry");
     if (model_options_complete(model) != TUFF_OK)
-        return cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&cache_verb_verify, EXIT_USAGE, "%s", tuff_error());
     return cache_rerun(&cache_verb_verify, common->selector, model, (int)max_winners, common->json);
 }
 
 static int verify(int count, char **arguments)
 {
     cache_common common = {0};
-    cli_texts paths = {0};
+    cli_strings paths = {0};
     bool retry = false, is_rerun = false;
     int64_t max_winners = 0;
     model_options model = MODEL_OPTIONS_DEFAULT;
     const cli_option options[] = {CACHE_COMMON(common),
                                   {.name = "--rerun",
-                                   .kind = CLI_WHOLE,
+                                   .kind = CLI_INTEGER,
                                    .value = &max_winners,
                                    .placeholder = "N",
                                    .help = "run the N newest winners of a model or a graph FILE again",
@@ -136,9 +136,9 @@ static int verify(int count, char **arguments)
     if (!end.now && is_rerun)
         code = rerun(&model, &paths, &common, retry, max_winners);
     else if (!end.now && model.given)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "model options need --rerun");
+        code = cli_fail(&cache_verb_verify, EXIT_USAGE, "model options need --rerun");
     else if (!end.now && retry && paths.count > 0)
-        code = cli_fail(&cache_verb_verify, EXIT_WRONG_USE, "--retry applies to the stores and takes no FILE");
+        code = cli_fail(&cache_verb_verify, EXIT_USAGE, "--retry applies to the stores and takes no FILE");
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);

@@ -10,10 +10,10 @@
 
 #include "base/alloc.h"
 
-void cli_texts_free(cli_texts *texts)
+void cli_texts_free(cli_strings *texts)
 {
     tuff__free((void *)texts->items);
-    *texts = (cli_texts){0};
+    *texts = (cli_strings){0};
 }
 
 static const char *program_of(const cli_verb *verb)
@@ -29,7 +29,7 @@ int cli_fail(const cli_verb *verb, int code, const char *format, ...)
     vfprintf(stderr, format, list);
     va_end(list);
     fputc('\n', stderr);
-    if (code == EXIT_WRONG_USE)
+    if (code == EXIT_USAGE)
         fprintf(stderr, "%s %s --help lists the options\n", program_of(verb), verb->name);
     return code;
 }
@@ -41,7 +41,7 @@ int cli_fail_library(const cli_verb *verb, const char *subject)
 
 static int usage_error(const cli_verb *verb, const char *option, const char *wanted, const char *got)
 {
-    return cli_fail(verb, EXIT_WRONG_USE, "%s takes %s, not \"%s\"", option, wanted, got);
+    return cli_fail(verb, EXIT_USAGE, "%s takes %s, not \"%s\"", option, wanted, got);
 }
 
 /* Prints the words of a text in lines that begin at a column; the cursor is there for the first one. A newline counts
@@ -67,7 +67,7 @@ static void print_option(const cli_option *option)
     enum { COLUMN = 29 };
     char text[512], value[32] = "";
     const int length = printf("  %s %s ", option->name, option->placeholder ? option->placeholder : "");
-    if (option->kind == CLI_WHOLE && *(const int64_t *)option->value > 0)
+    if (option->kind == CLI_INTEGER && *(const int64_t *)option->value > 0)
         snprintf(value, sizeof value, " (%lld)", (long long)*(const int64_t *)option->value);
     if (option->kind == CLI_NUMBER && *(const double *)option->value > 0)
         snprintf(value, sizeof value, " (%g)", *(const double *)option->value);
@@ -170,7 +170,7 @@ static cli_end parse_string(const cli_verb *verb, const cli_option *option, cons
         *(const char **)option->value = text;
         return (cli_end){0};
     }
-    cli_texts *texts = option->value;
+    cli_strings *texts = option->value;
     if (!GROW(texts->items, texts->count, texts->capacity))
         return end_with(cli_fail_library(verb, option->name));
     texts->items[texts->count++] = text;
@@ -180,7 +180,7 @@ static cli_end parse_string(const cli_verb *verb, const cli_option *option, cons
 static cli_end parse_value(const cli_verb *verb, const cli_option *option, const char *text)
 {
     switch (option->kind) {
-    case CLI_WHOLE:
+    case CLI_INTEGER:
         return parse_integer(verb, option, text);
     case CLI_BYTES:
         return parse_bytes(verb, option, text);
@@ -194,7 +194,7 @@ static cli_end parse_value(const cli_verb *verb, const cli_option *option, const
     case CLI_SWITCH:
         break;
     }
-    return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s takes no value", option->name));
+    return end_with(cli_fail(verb, EXIT_USAGE, "%s takes no value", option->name));
 }
 
 /* Reads "--name value" or "--name=value" at arguments[*index]. */
@@ -205,7 +205,7 @@ static cli_end parse_option(const cli_verb *verb, const cli_option *options, int
     const size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     const cli_option *option = find_option(options, option_count, argument, length);
     if (!option)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "unknown option %s", argument));
+        return end_with(cli_fail(verb, EXIT_USAGE, "unknown option %s", argument));
     if (option->given)
         *option->given = true;
     if (equals)
@@ -215,25 +215,25 @@ static cli_end parse_option(const cli_verb *verb, const cli_option *options, int
         return (cli_end){0};
     }
     if (*index + 1 >= count)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs a value", option->name));
+        return end_with(cli_fail(verb, EXIT_USAGE, "%s needs a value", option->name));
     return parse_value(verb, option, arguments[++*index]);
 }
 
 /* Takes an argument that is not an option, as one of the operands or as the only one, if the verb has any. */
-static cli_end parse_operand(const cli_verb *verb, const char *argument, const char **operand, cli_texts *operands)
+static cli_end parse_operand(const cli_verb *verb, const char *argument, const char **operand, cli_strings *operands)
 {
     if (operands) {
         const cli_option several = {.name = "operands", .kind = CLI_TEXTS, .value = operands};
         return parse_string(verb, &several, argument);
     }
     if (!operand || *operand)
-        return end_with(cli_fail(verb, EXIT_WRONG_USE, "unexpected argument \"%s\"", argument));
+        return end_with(cli_fail(verb, EXIT_USAGE, "unexpected argument \"%s\"", argument));
     *operand = argument;
     return (cli_end){0};
 }
 
 static cli_end parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                     const char **operand, cli_texts *operands)
+                     const char **operand, cli_strings *operands)
 {
     for (int i = 0; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
@@ -258,7 +258,7 @@ cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_co
 }
 
 cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                      cli_texts *operands)
+                      cli_strings *operands)
 {
     return parse(verb, options, option_count, count, arguments, NULL, operands);
 }
@@ -314,7 +314,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
     if (name[0])
         fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name, name);
     cli_print_verbs(group, stderr);
-    return EXIT_WRONG_USE;
+    return EXIT_USAGE;
 }
 
 tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
@@ -323,7 +323,7 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code)
     if (device)
         return device;
     const tuff_status status = tuff_last_status();
-    *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_WRONG_USE : EXIT_FAILED, "%s", tuff_error());
+    *code = cli_fail(verb, status == TUFF_E_USAGE ? EXIT_USAGE : EXIT_FAILED, "%s", tuff_error());
     if (status == TUFF_E_NO_DEVICE)
         fputs("tuff devices lists the available devices; --device reference runs on the host, slowly\n", stderr);
     return NULL;

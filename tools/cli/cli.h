@@ -8,12 +8,12 @@
 
 #include "tuff.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG_USE = 2 };
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
 typedef enum cli_option_kind {
     CLI_TEXT,
     CLI_TEXTS,
-    CLI_WHOLE,
+    CLI_INTEGER,
     CLI_BYTES,
     CLI_NUMBER,
     CLI_CHOICE,
@@ -21,14 +21,14 @@ typedef enum cli_option_kind {
 } cli_option_kind;
 
 /* Values of an option that may be given several times. */
-typedef struct cli_texts {
+typedef struct cli_strings {
     const char **items; /* freed by cli_texts_free */
     int count, capacity;
-} cli_texts;
-void cli_texts_free(cli_texts *texts);
+} cli_strings;
+void cli_texts_free(cli_strings *texts);
 
-/* An option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_texts for CLI_TEXTS, int64_t
-   for CLI_WHOLE and CLI_BYTES (a number, optionally with K, M or G for powers of 1024), double for CLI_NUMBER, int (the
+/* An option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_strings for CLI_TEXTS, int64_t
+   for CLI_INTEGER and CLI_BYTES (a number, optionally with K, M or G for powers of 1024), double for CLI_NUMBER, int (the
    index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before parsing is the default. *given is set if
    the option was present; given may be NULL. */
 typedef struct cli_option {
@@ -37,7 +37,7 @@ typedef struct cli_option {
     void *value;
     const char *placeholder; /* "N"; for CLI_CHOICE the choices, "on|off" */
     const char *help;
-    double low, high; /* bounds of CLI_WHOLE, CLI_BYTES and CLI_NUMBER, inclusive */
+    double low, high; /* bounds of CLI_INTEGER, CLI_BYTES and CLI_NUMBER, inclusive */
     bool *given;
 } cli_option;
 
@@ -65,7 +65,7 @@ const cli_verb *cli_find_verb(const cli_group *group, const char *name);
 /* Prints the usage and the list of verbs. */
 void cli_print_verbs(const cli_group *group, FILE *out);
 /* Runs the verb that the first argument names, with the remaining arguments. If there is no such verb, prints a message
-   and the list and returns EXIT_WRONG_USE; for --help prints the list. */
+   and the list and returns EXIT_USAGE; for --help prints the list. */
 int cli_run_verb(const cli_group *group, int count, char **arguments);
 
 /* The result of parsing: continue, or exit with this code (--help or a message was printed). */
@@ -79,7 +79,7 @@ cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_co
                   const char **operand);
 /* The same for a verb with any number of operands. */
 cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
-                      cli_texts *operands);
+                      cli_strings *operands);
 
 /* Prints "tuff VERB: " and the text to stderr; returns the code. */
 int cli_fail(const cli_verb *verb, int code, const char *format, ...);

@@ -65,9 +65,9 @@
     }
 
 /* Takes an int64_t. */
-#define SEED_OPTION(seed, about, is_given)                         \
-    {                                                              \
-        "--seed", CLI_WHOLE, (seed), "N", about, 0, 9e15, is_given \
+#define SEED_OPTION(seed, about, is_given)                           \
+    {                                                                \
+        "--seed", CLI_INTEGER, (seed), "N", about, 0, 9e15, is_given \
     }
 
 /* Takes a bool. about describes the output: "a list with one object per line". */

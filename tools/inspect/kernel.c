@@ -167,7 +167,7 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
 }
 
 /* Takes the operands: none, a file, a name, or a file and a name. */
-static int parse_operands(kernel_list *self, const cli_texts *operands)
+static int parse_operands(kernel_list *self, const cli_strings *operands)
 {
     int taken = 0;
     if (operands->count > 0 && is_graph_file(operands->items[0]))
@@ -176,7 +176,7 @@ static int parse_operands(kernel_list *self, const cli_texts *operands)
         self->name = operands->items[taken++];
     return taken == operands->count
                ? EXIT_DONE
-               : cli_fail(&verb_kernel, EXIT_WRONG_USE, "unexpected argument \"%s\"", operands->items[taken]);
+               : cli_fail(&verb_kernel, EXIT_USAGE, "unexpected argument \"%s\"", operands->items[taken]);
 }
 
 static int show(kernel_list *self, tuff_device *device, const tuff_compile_options *options, const char *folder)
@@ -195,7 +195,7 @@ static int show(kernel_list *self, tuff_device *device, const tuff_compile_optio
 static int kernel(int count, char **arguments)
 {
     kernel_list self = {0};
-    cli_texts operands = {0};
+    cli_strings operands = {0};
     const char *device_name = NULL, *folder = NULL;
     int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, factors = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
@@ -216,7 +216,7 @@ static int kernel(int count, char **arguments)
         cli_parse_all(&verb_kernel, options, sizeof options / sizeof *options, count, arguments, &operands);
     code = end.now ? end.code : parse_operands(&self, &operands);
     if (!end.now && code == EXIT_DONE && folder && operands.count > 0)
-        code = cli_fail(&verb_kernel, EXIT_WRONG_USE, "--out writes all kernels and takes no FILE or NAME");
+        code = cli_fail(&verb_kernel, EXIT_USAGE, "--out writes all kernels and takes no FILE or NAME");
     tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
     const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family,

@@ -215,10 +215,10 @@ static int plan(int count, char **arguments)
     if (end.now)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
-        return cli_fail(&verb_plan, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&verb_plan, EXIT_USAGE, "%s", tuff_error());
     if (self.description.file && self.save_graph)
-        return cli_fail(&verb_plan, EXIT_WRONG_USE,
-                        "--save-graph saves the graph of a model: %s is already a graph file", self.description.file);
+        return cli_fail(&verb_plan, EXIT_USAGE, "--save-graph saves the graph of a model: %s is already a graph file",
+                        self.description.file);
     int code = EXIT_FAILED;
     tuff_device *device =
         cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);

@@ -31,27 +31,27 @@ typedef struct model_options {
         .batch = 8                                                                                              \
     }
 
-#define MODEL_OPTIONS(options)                                                                                       \
-    {"--form", CLI_CHOICE, &(options)->form, "gpt|llama", "architecture of the model", 0, 0, &(options)->given},     \
-        {"--layers", CLI_WHOLE, &(options)->model.layers, "N", "transformer blocks", 1, 1000, &(options)->given},    \
-        {"--heads", CLI_WHOLE, &(options)->model.heads, "N", "attention heads; must divide the width",               \
-         1,         1 << 20,   &(options)->given},                                                                   \
-        {"--key-value-heads",                                                                                        \
-         CLI_WHOLE,                                                                                                  \
-         &(options)->model.key_value_heads,                                                                          \
-         "N",                                                                                                        \
-         "llama: number of key and value heads; 0: same as --heads",                                                 \
-         0,                                                                                                          \
-         1 << 20,                                                                                                    \
-         &(options)->given},                                                                                         \
-        {"--width", CLI_WHOLE, &(options)->model.width, "N", "width of the residual stream",                         \
-         1,         1 << 20,   &(options)->given},                                                                   \
-        {"--hidden", CLI_WHOLE, &(options)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", \
-         0,          1 << 20,   &(options)->given},                                                                  \
-        {"--context", CLI_WHOLE, &(options)->model.context, "N", "context length in bytes",                          \
-         1,           1 << 20,   &(options)->given},                                                                 \
-    {                                                                                                                \
-        "--batch", CLI_WHOLE, &(options)->batch, "N", "sequences per step", 1, 1 << 20, &(options)->given            \
+#define MODEL_OPTIONS(options)                                                                                         \
+    {"--form", CLI_CHOICE, &(options)->form, "gpt|llama", "architecture of the model", 0, 0, &(options)->given},       \
+        {"--layers", CLI_INTEGER, &(options)->model.layers, "N", "transformer blocks", 1, 1000, &(options)->given},    \
+        {"--heads", CLI_INTEGER, &(options)->model.heads, "N", "attention heads; must divide the width",               \
+         1,         1 << 20,     &(options)->given},                                                                   \
+        {"--key-value-heads",                                                                                          \
+         CLI_INTEGER,                                                                                                  \
+         &(options)->model.key_value_heads,                                                                            \
+         "N",                                                                                                          \
+         "llama: number of key and value heads; 0: same as --heads",                                                   \
+         0,                                                                                                            \
+         1 << 20,                                                                                                      \
+         &(options)->given},                                                                                           \
+        {"--width", CLI_INTEGER, &(options)->model.width, "N", "width of the residual stream",                         \
+         1,         1 << 20,     &(options)->given},                                                                   \
+        {"--hidden", CLI_INTEGER, &(options)->model.hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", \
+         0,          1 << 20,     &(options)->given},                                                                  \
+        {"--context", CLI_INTEGER, &(options)->model.context, "N", "context length in bytes",                          \
+         1,           1 << 20,     &(options)->given},                                                                 \
+    {                                                                                                                  \
+        "--batch", CLI_INTEGER, &(options)->batch, "N", "sequences per step", 1, 1 << 20, &(options)->given            \
     }
 
 /* Fills in the defaults of members that depend on others, then checks the configuration. form: index of the choice. */

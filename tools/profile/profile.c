@@ -230,7 +230,7 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         RECOMPUTE_OPTION(&self->description.recompute),
         MEMORY_BUDGET_OPTION(&self->memory_budget),
         TUNING_OPTIONS(&self->tune),
-        {"--runs", CLI_WHOLE, &self->runs, "N", "profiled runs; the time of a task is its median over them", 1, 1000,
+        {"--runs", CLI_INTEGER, &self->runs, "N", "profiled runs; the time of a task is its median over them", 1, 1000,
          NULL},
         {"--trace", CLI_TEXT, &self->trace_path, "FILE", "write the timeline of the last run, for ui.perfetto.dev", 0,
          0, NULL},
@@ -248,9 +248,9 @@ static int profile(int count, char **arguments)
     if (end.now)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
-        return cli_fail(&verb_profile, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&verb_profile, EXIT_USAGE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
-        return cli_fail(&verb_profile, EXIT_WRONG_USE, "--plan selects a plan of a model: %s has only one",
+        return cli_fail(&verb_profile, EXIT_USAGE, "--plan selects a plan of a model: %s has only one",
                         self.description.file);
     optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
     self.description.rule = &setup.options;

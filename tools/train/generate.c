@@ -87,9 +87,9 @@ static int generate_from(generation *self)
 {
     run_settings settings;
     if (!self->checkpoint)
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--checkpoint FILE is required");
+        return cli_fail(&verb_generate, EXIT_USAGE, "--checkpoint FILE is required");
     if (!self->prompt[0])
-        return cli_fail(&verb_generate, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte");
+        return cli_fail(&verb_generate, EXIT_USAGE, "--prompt is empty: expected at least one byte");
     if (run_settings_read(self->checkpoint, &settings) != TUFF_OK)
         return cli_fail_library(&verb_generate, "cannot read the checkpoint");
     int code = EXIT_FAILED;
@@ -120,7 +120,7 @@ static int generate(int count, char **arguments)
          .placeholder = "TEXT",
          .help = "text to continue; default: a newline"},
         {.name = "--tokens",
-         .kind = CLI_WHOLE,
+         .kind = CLI_INTEGER,
          .value = &self.tokens,
          .placeholder = "N",
          .low = 0,

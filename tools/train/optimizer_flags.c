@@ -87,9 +87,9 @@ static bool are_groups_valid(const char *text)
 
 static cli_end invalid_value(const cli_verb *verb, const char *option, const char *text, const char *expected)
 {
-    return (cli_end){
-        .now = true,
-        .code = cli_fail(verb, EXIT_WRONG_USE, "%s: invalid value \"%s\": expected %s", option, text, expected)};
+    return (cli_end){.now = true,
+                     .code =
+                         cli_fail(verb, EXIT_USAGE, "%s: invalid value \"%s\": expected %s", option, text, expected)};
 }
 
 static cli_end invalid_group(const cli_verb *verb, const char *text)
@@ -102,7 +102,7 @@ static cli_end invalid_group(const cli_verb *verb, const char *text)
 
 static cli_end usage_error(const cli_verb *verb, const char *message)
 {
-    return (cli_end){.now = true, .code = cli_fail(verb, EXIT_WRONG_USE, "%s", message)};
+    return (cli_end){.now = true, .code = cli_fail(verb, EXIT_USAGE, "%s", message)};
 }
 
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags)
@@ -129,7 +129,7 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
     }
     if (given->groups.count >= TUFF_MAX_GROUPS)
         return (cli_end){.now = true,
-                         .code = cli_fail(verb, EXIT_WRONG_USE, "--group: %d given, at most %d allowed",
+                         .code = cli_fail(verb, EXIT_USAGE, "--group: %d given, at most %d allowed",
                                           given->groups.count, TUFF_MAX_GROUPS - 1)};
     return (cli_end){0};
 }
@@ -266,7 +266,7 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
     for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++) {
         if (setup.groups[i].weight_decay <= 0 || !model_group_is_vectors(model, setup.patterns, i))
             continue;
-        const int code = cli_fail(verb, EXIT_WRONG_USE,
+        const int code = cli_fail(verb, EXIT_USAGE,
                                   "--group %s: decay=%g has no effect: only matrices decay, and the group has none",
                                   setup.patterns[i - 1], setup.groups[i].weight_decay);
         return (cli_end){.now = true, .code = code};

@@ -28,7 +28,7 @@ typedef struct optimizer_given {
     bool kind, schedule, weight_decay, momentum, clip, clip_value, average, final_fraction, warmup, accumulate;
     bool nesterov, beta1, beta2, epsilon, epoch_steps, update_top;
     const char *loss_scale, *rates;
-    cli_texts groups;
+    cli_strings groups;
 } optimizer_given;
 
 /* The default: AdamW, decay 0.1, gradient norm clipped to 1, a cosine schedule to a tenth. */
@@ -61,13 +61,13 @@ optimizer_flags optimizer_flags_default(void);
 #define RATE_OPTIONS(flags, given) \
     {"--schedule", CLI_CHOICE, &(flags)->schedule, "cosine|constant|linear|one_cycle", \
      "learning rate after the warm-up", 0, 0, &(given)->schedule}, \
-    {"--warmup", CLI_WHOLE, &(flags)->warmup, "N", \
+    {"--warmup", CLI_INTEGER, &(flags)->warmup, "N", \
      "warm-up steps, or epochs with --epoch-steps; 0: none (one_cycle: 30 % of all steps); default: a tenth of all " \
      "steps, at most 100", \
      0, 1 << 24, &(given)->warmup}, \
     {"--final-rate", CLI_NUMBER, &(flags)->final_fraction, "R", \
      "final learning rate as a fraction of the peak; default 0.1", 0, 1, &(given)->final_fraction}, \
-    {"--epoch-steps", CLI_WHOLE, &(flags)->epoch_steps, "N", \
+    {"--epoch-steps", CLI_INTEGER, &(flags)->epoch_steps, "N", \
      "steps per epoch: the learning rate changes only between epochs; 0: it changes every step", 0, 1 << 24, \
      &(given)->epoch_steps}, \
     {"--rates", CLI_TEXT, &(given)->rates, "FILE", \
@@ -75,12 +75,12 @@ optimizer_flags optimizer_flags_default(void);
 #define OPTIMIZER_OPTIONS(flags, given) \
     RULE_OPTIONS(flags, given), \
     RATE_OPTIONS(flags, given), \
-    {"--accumulate", CLI_WHOLE, &(flags)->accumulate, "N", \
+    {"--accumulate", CLI_INTEGER, &(flags)->accumulate, "N", \
      "accumulate the gradients of N batches per step; default 1", 1, 1 << 16, &(given)->accumulate}, \
     {"--ema", CLI_NUMBER, &(flags)->average, "D", \
      "keep an exponential moving average of the weights with decay D, for validation and the sample", 0, 0.999999999, \
      &(given)->average}, \
-    {"--update-top", CLI_WHOLE, &(flags)->update_top, "K", \
+    {"--update-top", CLI_INTEGER, &(flags)->update_top, "K", \
      "in each step, update only the K parameters with the largest gradient norms; 0: all", 0, 1 << 20, \
      &(given)->update_top}, \
     {"--loss-scale", CLI_TEXT, &(given)->loss_scale, "auto|off|N", \
@@ -93,7 +93,7 @@ optimizer_flags optimizer_flags_default(void);
      0, 0, NULL}
 /* clang-format on */
 
-/* Copies the strings that were given to flags, and checks everything. EXIT_WRONG_USE with a message if a string is
+/* Copies the strings that were given to flags, and checks everything. EXIT_USAGE with a message if a string is
    invalid. The file of rates is read later (rates.h). */
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags);
 /* Sets everything that was not given to its value in `saved`, and warns on standard error of settings that differ from

@@ -47,10 +47,10 @@ typedef struct given_settings {
     {"--plot", CLI_SWITCH, &(self)->plot, NULL, "on a terminal, plot the loss above the progress line", 0, 0, NULL}, \
     {"--force-plot", CLI_SWITCH, &(self)->force_plot, NULL, \
      "plot the loss also without a terminal, ten times per run", 0, 0, NULL}, \
-    {"--log-every", CLI_WHOLE, &(self)->log_every, "N", "steps between log lines; 0: about one line per second", 0, \
+    {"--log-every", CLI_INTEGER, &(self)->log_every, "N", "steps between log lines; 0: about one line per second", 0, \
      1 << 24, NULL}
 #define LOADING_OPTIONS(self, given) \
-    {"--workers", CLI_WHOLE, &(self)->workers, "N", "threads that prepare batches; does not affect results", 1, \
+    {"--workers", CLI_INTEGER, &(self)->workers, "N", "threads that prepare batches; does not affect results", 1, \
      256, &(given)->workers}, \
     {"--upload", CLI_CHOICE, &(self)->upload, "auto|in-order|ahead", \
      "when batches are uploaded: in-order with the steps, or ahead on a separate queue; does not affect results", 0, \
@@ -58,21 +58,21 @@ typedef struct given_settings {
 #define KEEPING_OPTIONS(self, settings, given) \
     {"--save", CLI_TEXT, &(self)->save, "FILE", \
      "write a checkpoint at the end and on Ctrl-C; the previous one becomes FILE.prev", 0, 0, NULL}, \
-    {"--save-every", CLI_WHOLE, &(self)->save_every, "N", "also save every N steps", 1, 1 << 24, NULL}, \
-    {"--keep", CLI_WHOLE, &(self)->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0, \
+    {"--save-every", CLI_INTEGER, &(self)->save_every, "N", "also save every N steps", 1, 1 << 24, NULL}, \
+    {"--keep", CLI_INTEGER, &(self)->keep, "N", "also keep the last N checkpoints, as FILE.step-<step>; 0: none", 0, \
      1 << 20, NULL}, \
     {"--validate", CLI_TEXT, &(given)->validate, "FILE|FRACTION", \
      "validate on FILE, or on the last FRACTION of the text, which is then not trained on; the best checkpoint is " \
      "saved as FILE.best of --save, and the final sample uses it", \
      0, 0, NULL}, \
-    {"--validate-every", CLI_WHOLE, &(settings)->validate_every, "N", \
+    {"--validate-every", CLI_INTEGER, &(settings)->validate_every, "N", \
      "steps between validations; default: a tenth of all steps", 1, 1 << 24, &(given)->validate_every}, \
-    {"--patience", CLI_WHOLE, &(settings)->patience, "N", "stop after N validations without a lower loss; 0: never", \
+    {"--patience", CLI_INTEGER, &(settings)->patience, "N", "stop after N validations without a lower loss; 0: never", \
      0, 1 << 24, &(given)->patience}, \
     {"--save-graph", CLI_TEXT, &(self)->save_graph, "FILE", \
      "write the graph of a step to FILE, for tuff plan, profile, bench and tune warm", 0, 0, NULL}, \
     {"--resume", CLI_TEXT, &(self)->resume, "FILE", "resume from a checkpoint, with its settings", 0, 0, NULL}, \
-    {"--stop-after", CLI_WHOLE, &(self)->stop_after, "N", \
+    {"--stop-after", CLI_INTEGER, &(self)->stop_after, "N", \
      "stop after step N, like Ctrl-C; does not change the schedule", 1, 1 << 24, NULL}
 /* clang-format on */
 
@@ -83,21 +83,22 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
     const cli_option options[] = {
         {"--data", CLI_TEXTS, &self->data, "FILE", "text to train on, as bytes; required; may be given several times",
          0, 0, NULL},
-        {"--steps", CLI_WHOLE, &settings->steps, "N", "total number of steps, over which the schedule runs", 1, 1 << 24,
-         &given->steps},
+        {"--steps", CLI_INTEGER, &settings->steps, "N", "total number of steps, over which the schedule runs", 1,
+         1 << 24, &given->steps},
         WORK_DEVICE_OPTION(&self->device),
         SEED_OPTION(&settings->seed, "seed of initial weights and batches, which are the same on every device",
                     &given->seed),
         {"--form", CLI_CHOICE, &self->form, "gpt|llama", "architecture of the model", 0, 0, &given->form},
-        {"--layers", CLI_WHOLE, &model->layers, "N", "transformer blocks", 1, 1000, &given->layers},
-        {"--heads", CLI_WHOLE, &model->heads, "N", "attention heads; must divide the width", 1, 1 << 20, &given->heads},
-        {"--key-value-heads", CLI_WHOLE, &model->key_value_heads, "N",
+        {"--layers", CLI_INTEGER, &model->layers, "N", "transformer blocks", 1, 1000, &given->layers},
+        {"--heads", CLI_INTEGER, &model->heads, "N", "attention heads; must divide the width", 1, 1 << 20,
+         &given->heads},
+        {"--key-value-heads", CLI_INTEGER, &model->key_value_heads, "N",
          "llama: key and value heads; 0: as many as heads", 0, 1 << 20, &given->key_value_heads},
-        {"--width", CLI_WHOLE, &model->width, "N", "width of the residual stream", 1, 1 << 20, &given->width},
-        {"--hidden", CLI_WHOLE, &model->hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", 0, 1 << 20,
+        {"--width", CLI_INTEGER, &model->width, "N", "width of the residual stream", 1, 1 << 20, &given->width},
+        {"--hidden", CLI_INTEGER, &model->hidden, "N", "llama: hidden size of the MLP; 0: 8/3 of the width", 0, 1 << 20,
          &given->hidden},
-        {"--context", CLI_WHOLE, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
-        {"--batch", CLI_WHOLE, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
+        {"--context", CLI_INTEGER, &model->context, "N", "context length in bytes", 1, 1 << 20, &given->context},
+        {"--batch", CLI_INTEGER, &settings->batch, "N", "sequences per step", 1, 1 << 20, &given->batch},
         {"--learning-rate", CLI_NUMBER, &settings->learning_rate, "R",
          "peak learning rate; by default with warm-up and cosine decay to a tenth (--schedule)", 1e-12, 100,
          &given->learning_rate},
@@ -116,7 +117,7 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
         TUNING_BACKGROUND_OPTION(&self->tune),
         FOLLOWING_OPTIONS(self, settings, given),
         KEEPING_OPTIONS(self, settings, given),
-        {"--sample", CLI_WHOLE, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
+        {"--sample", CLI_INTEGER, &self->sample, "N", "bytes of text to generate after training; 0: none", 0, 1 << 24,
          NULL},
         {"--prompt", CLI_TEXT, &self->prompt, "TEXT", "text that the sample continues; default: a newline", 0, 0, NULL},
     };
@@ -175,10 +176,9 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (given->validate && length == 0) /* an empty path means no validation in the settings */
-        return exit_with(
-            cli_fail(verb, EXIT_WRONG_USE, "--validate is empty: expected a file or a fraction of the text"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--validate is empty: expected a file or a fraction of the text"));
     if (length >= sizeof settings->validate)
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--validate: path too long"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--validate: path too long"));
     if (given->validate && resumed && strcmp(settings->validate, given->validate) != 0) {
         if (settings->validate[0])
             fprintf(stderr,
@@ -195,7 +195,7 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s needs --validate FILE or FRACTION",
+        return exit_with(cli_fail(verb, EXIT_USAGE, "%s needs --validate FILE or FRACTION",
                                   given->patience ? "--patience" : "--validate-every"));
     if (settings->validate_every == 0)
         settings->validate_every = settings->steps < 10 ? 1 : settings->steps / 10;
@@ -221,7 +221,7 @@ static cli_end check_files(const cli_verb *verb, const train_options *self)
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < i; j++)
             if (is_one_file(files[i].path, files[j].path))
-                return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s and %s are the same file, %s", files[j].option,
+                return exit_with(cli_fail(verb, EXIT_USAGE, "%s and %s are the same file, %s", files[j].option,
                                           files[i].option, files[i].path));
     return (cli_end){0};
 }
@@ -248,7 +248,7 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].ignored)
-            return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", all[i].message));
+            return exit_with(cli_fail(verb, EXIT_USAGE, "%s", all[i].message));
     return (cli_end){0};
 }
 
@@ -336,13 +336,13 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (end.now)
         return end;
     if (out->data.count == 0)
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--data FILE is required"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--data FILE is required"));
     if (out->save_every > 0 && !out->save)
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--save-every needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--save-every needs --save FILE"));
     if (!out->prompt[0])
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--prompt is empty: expected at least one byte"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--prompt is empty: expected at least one byte"));
     if (out->keep > 0 && !out->save)
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "--keep needs --save FILE"));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "--keep needs --save FILE"));
     end = check_files(verb, out);
     if (!end.now && out->resume)
         end = merge_checkpoint(verb, given, out);
@@ -355,7 +355,7 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (!end.now)
         end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
-        return exit_with(cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error()));
+        return exit_with(cli_fail(verb, EXIT_USAGE, "%s", tuff_error()));
     return end.now
                ? end
                : optimizer_flags_check_groups(verb, &given->optimizer, &out->settings.optimizer, &out->settings.model);

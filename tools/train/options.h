@@ -7,7 +7,7 @@
 #include "tools/tune/tuning.h"
 
 typedef struct train_options {
-    cli_texts data;
+    cli_strings data;
     run_settings settings;
     const char *device, *log, *csv, *tensorboard, *report, *save, *save_graph, *resume, *prompt;
     int64_t save_every, stop_after, log_every, sample, memory_budget, workers, keep;

@@ -32,7 +32,7 @@ static tuff_status append_file(corpus *self, const char *path)
     return status;
 }
 
-static tuff_status read_all(const cli_texts *paths, int64_t window, corpus *out)
+static tuff_status read_all(const cli_strings *paths, int64_t window, corpus *out)
 {
     for (int i = 0; i < paths->count; i++)
         TRY(append_file(out, paths->items[i]));
@@ -45,7 +45,7 @@ static tuff_status read_all(const cli_texts *paths, int64_t window, corpus *out)
     return TUFF_OK;
 }
 
-tuff_status corpus_read(const cli_texts *paths, int64_t window, corpus *out)
+tuff_status corpus_read(const cli_strings *paths, int64_t window, corpus *out)
 {
     *out = (corpus){0};
     const tuff_status status = read_all(paths, window, out);

@@ -11,7 +11,7 @@ typedef struct corpus {
 } corpus;
 
 /* Reads and concatenates files. Fails if there are fewer than `window` bytes. */
-tuff_status corpus_read(const cli_texts *paths, int64_t window, corpus *out);
+tuff_status corpus_read(const cli_strings *paths, int64_t window, corpus *out);
 void corpus_free(corpus *self);
 
 /* Fills `batch` windows of `window` bytes each, from positions that depend only on seed and step. */

@@ -88,7 +88,7 @@ static int name_norms(training *self)
         return EXIT_DONE;
     if (count > NAMED_NORMS_MAX)
         return cli_fail(
-            &verb_train, EXIT_WRONG_USE,
+            &verb_train, EXIT_USAGE,
             "--log-norms: the model has %d parameters, but at most %d norms can be logged: group them with --group",
             count, NAMED_NORMS_MAX);
     self->norm_names = tuff__calloc((size_t)count, sizeof *self->norm_names);
@@ -110,7 +110,7 @@ static int check_update_top(const training *self)
     const int count = tuff_parameters_count(self->model.parameters);
     if (self->setup.update_top <= count)
         return EXIT_DONE;
-    return cli_fail(&verb_train, EXIT_WRONG_USE, "--update-top %" PRId64 ": the model has only %d parameters",
+    return cli_fail(&verb_train, EXIT_USAGE, "--update-top %" PRId64 ": the model has only %d parameters",
                     self->setup.update_top, count);
 }
 
@@ -126,7 +126,7 @@ static int make_model(training *self)
     if (!self->optimizer)
         return cli_fail_library(&verb_train, "cannot create the optimizer");
     if (check_update_top(self) != EXIT_DONE)
-        return EXIT_WRONG_USE;
+        return EXIT_USAGE;
     return name_norms(self);
 }
 

@@ -42,7 +42,7 @@ tuff_status validation_split(validation *self, const char *from, corpus *trainin
     if (!*from)
         return FAIL(TUFF_E_USAGE, "--validate is empty: expected a file or a fraction of the text");
     if (!is_number(from, &fraction)) {
-        TRY(corpus_read(&(cli_texts){.items = &from, .count = 1}, 2, &self->text));
+        TRY(corpus_read(&(cli_strings){.items = &from, .count = 1}, 2, &self->text));
         *held_out = self->text;
         return TUFF_OK;
     }

@@ -94,11 +94,11 @@ static int report(int count, char **arguments)
     if (end.now)
         return end.code;
     if (self.common.json && self.path)
-        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "--out cannot be combined with --json");
+        return cli_fail(&tune_verb_report, EXIT_USAGE, "--out cannot be combined with --json");
     if (!self.description.given && !self.description.file)
         return report_on(&self, self.common.device, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
-        return cli_fail(&tune_verb_report, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&tune_verb_report, EXIT_USAGE, "%s", tuff_error());
     return report_model(&self);
 }
 

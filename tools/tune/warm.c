@@ -107,7 +107,7 @@ static int warm(int count, char **arguments)
     if (end.now)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
-        return cli_fail(&tune_verb_warm, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(&tune_verb_warm, EXIT_USAGE, "%s", tuff_error());
     if (self.list) {
         self.tune.mode = TUFF_TUNE_CACHED;
         self.tune.mode_given = true;

@@ -432,7 +432,7 @@ static int run(int count, char **arguments)
     socklen_t size = sizeof kind;
     (void)arguments;
     if (count > 0 || getsockopt(SOCKET, SOL_SOCKET, SO_TYPE, &kind, &size) != 0)
-        return cli_fail(&tune_verb_worker, EXIT_WRONG_USE,
+        return cli_fail(&tune_verb_worker, EXIT_USAGE,
                         "for internal use: programs start it to tune in another process");
     server *self = tuff__calloc(1, sizeof *self);
     if (!self || !detach_from_parent())

@@ -290,7 +290,7 @@ static bool find_family(const char *name, tuff_family *family)
 int main(int count, char **arguments)
 {
     if (count != 5)
-        return EXIT_WRONG_USE;
+        return EXIT_USAGE;
     writer self = {.device = tuff_device_open(arguments[2]), .folder = arguments[1]};
     if (!self.device) {
         fprintf(stderr, "%s\n", tuff_error());

@@ -115,8 +115,8 @@ static int report_unknown_op(const char *name)
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i > 0 ? ", " : "", similar[i]);
     if (count == 0)
-        return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"", name);
-    return cli_fail(&verb_verify, EXIT_WRONG_USE, "unknown op \"%s\"; similar: %s", name, list);
+        return cli_fail(&verb_verify, EXIT_USAGE, "unknown op \"%s\"", name);
+    return cli_fail(&verb_verify, EXIT_USAGE, "unknown op \"%s\"; similar: %s", name, list);
 }
 
 static int verify_on(verification *self, const char *device)
@@ -148,7 +148,7 @@ static int verify(int count, char **arguments)
         FAMILY_OPTION(&family),
         MATMUL_OPTION(&matmul),
         {.name = "--programs",
-         .kind = CLI_WHOLE,
+         .kind = CLI_INTEGER,
          .value = &self.programs,
          .placeholder = "N",
          .high = 1e9,

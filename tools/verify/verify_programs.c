@@ -46,7 +46,7 @@ static int verify_line(const cli_verb *verb, program_context *context, const cha
 {
     program_recipe recipe;
     if (program_parse(line, &recipe) != TUFF_OK)
-        return cli_fail(verb, EXIT_WRONG_USE, "%s", tuff_error());
+        return cli_fail(verb, EXIT_USAGE, "%s", tuff_error());
     for (int check = 0; check < program_check_count; check++)
         program_check_one(context, &recipe, check, totals, print_failure, to);
     return EXIT_DONE;
