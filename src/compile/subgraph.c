@@ -341,18 +341,22 @@ static bool keeps_eighths(const node *at)
 
 bool tuff__subgraph_is_exact(const subgraph *self)
 {
-    enum { MAX_TERMS = 1 << 15 }; /* terms of a sum of products: at most 2^24 units of 1/64 in all */
+    /* Inputs are at most 8 eighths, so that a term of the product is at most 64 units of 1/64. Each addition before the
+       product may double both of its operands. Half of the 2^24 units that f32 holds are left for additions after it. */
+    enum { MAX_TERMS = 1 << 17, MAX_SUMS = 2 };
     int products = 0, sums = 0;
+    int64_t terms = 0;
     for (int i = 0; i < self->node_count; ++i) {
         const node *at = self->nodes[i];
         const bool is_product = !self->read[i] && at->op == OP_MATMUL;
         products += is_product;
         sums += !self->read[i] && (at->op == OP_ADD || at->op == OP_SUB);
-        if (!tuff__dtype_is_float(at->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(at)) ||
-            (is_product && at->inputs[0]->shape.extent[at->inputs[0]->shape.rank - 1] > MAX_TERMS))
+        if (!tuff__dtype_is_float(at->outputs[0].dtype) || (!self->read[i] && !is_product && !keeps_eighths(at)))
             return false;
+        if (is_product)
+            terms = at->inputs[0]->shape.extent[at->inputs[0]->shape.rank - 1];
     }
-    return products == 1 && sums <= 2;
+    return products == 1 && sums <= MAX_SUMS && terms <= MAX_TERMS >> (2 * sums);
 }
 
 int64_t tuff__subgraph_index_bound(const subgraph *self)

@@ -28,9 +28,9 @@ typedef struct cli_strings {
 void cli_texts_free(cli_strings *texts);
 
 /* An option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_strings for CLI_TEXTS, int64_t
-   for CLI_INTEGER and CLI_BYTES (a number, optionally with K, M or G for powers of 1024), double for CLI_NUMBER, int (the
-   index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before parsing is the default. *given is set if
-   the option was present; given may be NULL. */
+   for CLI_INTEGER and CLI_BYTES (a number, optionally with K, M or G for powers of 1024), double for CLI_NUMBER, int
+   (the index of the choice) for CLI_CHOICE, bool for CLI_SWITCH. Its value before parsing is the default. *given is set
+   if the option was present; given may be NULL. */
 typedef struct cli_option {
     const char *name; /* "--steps" */
     cli_option_kind kind;

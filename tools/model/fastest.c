@@ -37,8 +37,8 @@ static void print_result(const tuff_device_race_result *result, const fastest_wo
     if (result->left_out > 0)
         (void)fprintf(
             stderr,
-            "fastest: %d devices skipped, because a process died while racing them; tuff cache verify --retry "
-            "allows them again\n",
+            "fastest: %d devices skipped, because a process died while racing them; run tuff cache verify --retry to "
+            "try them again\n",
             result->left_out);
     if (result->nanoseconds == 0)
         (void)fprintf(stderr, "fastest: %s, the only device that can be raced\n", result->selector);

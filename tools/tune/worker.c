@@ -387,7 +387,7 @@ static void end(server *self)
     else
         tuff_device_close(self->device);
     if (session->store && session->stats.measured > 0 && tuff__store_tidy(session->store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: the cache was not compacted: %s", tuff_error());
+        tuff__log(TUFF_LOG_INFO, "tune: cannot compact the cache: %s", tuff_error());
     tuff__session_end(session);
     tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
