@@ -69,9 +69,9 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .defines = kernel->defines,
                                 .buffers = kernel->chain.buffers,
                                 .buffer_count = kernel->chain.buffer_count,
-                                .fixed_count = kernel->parameter_count};
+                                .parameter_count = kernel->parameter_count};
     snprintf(name, KERNEL_NAME, "tuff_%s", kernel->body);
-    memcpy(request.fixed, kernel->parameters, sizeof request.fixed);
+    memcpy(request.parameters, kernel->parameters, sizeof request.parameters);
     return tuff__assemble(&request, out);
 }
 

@@ -56,7 +56,7 @@ typedef struct expansion {
     const assembly_request *request;
     emitter emitter;
     pass_texts consume; /* matmul epilogue: emitted before the tile is known, spliced in later */
-    int fixed_count;    /* parameters of the body expanded so far */
+    int parameter_count; /* parameters of the body expanded so far */
     text *header;       /* text outside the kernel function */
     text *shared;       /* declarations of local memory */
     text *body;
@@ -189,9 +189,9 @@ static tuff_status expand_parameters(expansion *self, const line *directive)
             ++length;
         if (length == 0)
             break;
-        if (self->fixed_count >= self->request->fixed_count)
+        if (self->parameter_count >= self->request->parameter_count)
             return FAIL(TUFF_E_COMPILE, "kernels: %s.k declares more parameters than were passed", self->request->body);
-        const int number = tuff__emit_parameter(&self->emitter, self->request->fixed[self->fixed_count++]);
+        const int number = tuff__emit_parameter(&self->emitter, self->request->parameters[self->parameter_count++]);
         tuff__text_add(self->body, "    const int %.*s = PARAM(%d);\n", (int)length, c, number);
         c += length;
     }

@@ -5,7 +5,7 @@
 
 #include "kernels/emit.h"
 
-#define MAX_FIXED 80
+#define MAX_PARAMETERS 80
 
 typedef struct assembly_request {
     const char *body;         /* "map": src/kernels/bodies/map.k */
@@ -26,8 +26,8 @@ typedef struct assembly_request {
     const char *defines;    /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;
-    int64_t fixed[MAX_FIXED]; /* values of the body's @parameters, in order */
-    int fixed_count;
+    int64_t parameters[MAX_PARAMETERS]; /* values of the body's @parameters, in order */
+    int parameter_count;
 } assembly_request;
 
 typedef struct assembly {

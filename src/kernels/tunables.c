@@ -36,6 +36,7 @@ static const former_name former_names[] = {
     {TUNABLE_map_nontemporal_mib, "map", "stream_mebibytes"},
     {TUNABLE_row_register_prefetch_bytes, "row_register", "ahead_bytes"},
     {TUNABLE_attention_register_key_unroll, "attention_register", "keys_at_once"},
+    {TUNABLE_attention_local_backward_prefetch, "attention_local", "backward_ahead"},
     {TUNABLE_matmul_gemv_span, "matmul_thin", "span"},
     {TUNABLE_matmul_gemv_step_k, "matmul_thin", "step_k"},
     {TUNABLE_matmul_gemv_local_size, "matmul_thin", "local_size"},

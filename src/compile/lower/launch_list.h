@@ -43,8 +43,8 @@ typedef struct launch {
                                MANY_REGISTERS, too */
     uint32_t cooperative;   /* form of the matrix units, a tuff_matrix_units; 0: none */
     char defines[3072];
-    int64_t parameters[MAX_FIXED];    /* values of the body's @parameters, in order */
-    int parameter_buffers[MAX_FIXED]; /* the chain buffer whose element offset is added to each, or -1 */
+    int64_t parameters[MAX_PARAMETERS];    /* values of the body's @parameters, in order */
+    int parameter_buffers[MAX_PARAMETERS]; /* the chain buffer whose element offset is added to each, or -1 */
     int parameter_count;
     uint64_t groups;
     double operations;

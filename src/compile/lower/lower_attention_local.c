@@ -244,7 +244,7 @@ static attention_rows copies_of(const attention *job, const attention_backward *
 static bool fetches_ahead(const attention *job, const attention_backward *work)
 {
     return work->parts == 1 && 2 * work->queries <= work->keys * (work->vectors > 1 ? 2 : 1) &&
-           tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_backward_ahead) > 0;
+           tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_backward_prefetch) > 0;
 }
 
 static void add_tiles(const attention *job, const attention_backward *work, text *defines)

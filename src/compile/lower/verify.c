@@ -7,7 +7,7 @@
 
 #include "graph/blob/blob.h"
 
-#define NOBODY (-2) /* no task has written it; -1 stands for launches without a task: copies and conversions */
+#define NO_TASK (-2) /* no task has written it; -1 stands for launches without a task: copies and conversions */
 #define ANY (-1)
 
 typedef struct contents {
@@ -15,8 +15,8 @@ typedef struct contents {
     int task;         /* the task that wrote them */
     int written_by;   /* the last launch that wrote some of it, or -1 */
     int destroyed_by; /* the launch that has overwritten its memory since, or -1 */
-    int pass;         /* first launch of the pass (see handed_on) that wrote it; otherwise the writer */
-    bool is_awaited;  /* written for another body of the pass, which has not read it yet */
+    int pass;         /* first launch of the pass (see handovers) that wrote it; otherwise the writer */
+    bool has_pending_reader; /* written for another body of the pass, which has not read it yet */
     int64_t sorted;   /* for the keys of a scatter: the end of those for which a pass has begun */
     int64_t end;      /* behind the last range that was written; 0 if launches write the buffer whole */
 } contents;
@@ -32,7 +32,7 @@ static const char *node_name(const verifier *self, int id)
     return id >= 0 && id < self->graph->node_count ? tuff__op_info(self->graph->nodes[id]->op)->name : "scratch";
 }
 
-static tuff_status wrong(const verifier *self, int index, int id, const char *fault)
+static tuff_status fail_at(const verifier *self, int index, int id, const char *fault)
 {
     const char *body = index >= 0 ? self->list->launches[index].body : "end";
     return FAIL(TUFF_E_COMPILE, "compile: the plan is wrong, please report it: launch %d (%s), buffer %d (%s): %s",
@@ -73,19 +73,19 @@ static tuff_status check_place(const verifier *self, int index, int id)
                     index, id, list->buffer_count);
     const memory_buffer *at = &list->buffers[id];
     if (at->storage == NULL)
-        return wrong(self, index, id, "has no memory");
+        return fail_at(self, index, id, "has no memory");
     const uint64_t size = tuff__storage_size(at->storage), own = at->count == 0 ? 0 : tuff__buffer_size(at);
     if (at->offset > size || own > size - at->offset)
-        return wrong(self, index, id, "reaches beyond its storage");
+        return fail_at(self, index, id, "extends beyond its storage");
     if (at->parent < 0)
         return TUFF_OK;
     const memory_buffer *whole = &list->buffers[at->parent];
     const uint64_t element = tuff_dtype_size(whole->dtype);
     if (at->dtype != whole->dtype)
-        return wrong(self, index, id, "is of another type than its whole");
+        return fail_at(self, index, id, "has another dtype than its whole");
     if (at->parent_at < 0 || at->parent_at + at->count > whole->count || at->storage != whole->storage ||
         at->offset != whole->offset + (uint64_t)at->parent_at * element)
-        return wrong(self, index, id, "is not where its part of the whole is");
+        return fail_at(self, index, id, "is not where its part of the whole is");
     return TUFF_OK;
 }
 
@@ -113,11 +113,11 @@ static tuff_status check_storage(const verifier *self, int id)
     if (tuff__op_is_source(at->op) || !self->list->buffers[id].used || stored == dtype)
         return TUFF_OK;
     if (!tuff__dtype_is_float(dtype))
-        return tuff_dtype_size(stored) == 4 ? TUFF_OK : wrong(self, -1, id, "has too few bits in memory");
+        return tuff_dtype_size(stored) == 4 ? TUFF_OK : fail_at(self, -1, id, "has too few bits in memory");
     if (stored == TUFF_F32)
         return TUFF_OK;
     if (stored != precisions[self->list->fusion->precision] || dtype != TUFF_F32 || keeps_bits(self, at))
-        return wrong(self, -1, id, "has too few bits in memory");
+        return fail_at(self, -1, id, "has too few bits in memory");
     return TUFF_OK;
 }
 
@@ -129,7 +129,7 @@ static tuff_status check_dtypes(const verifier *self, int index)
         const chain_buffer *buffer = &kernel->chain.buffers[i];
         const bool words = buffer->written && strcmp(kernel->body, "pack") == 0;
         if (buffer->dtype != self->list->buffers[buffer->id].dtype && !words)
-            return wrong(self, index, buffer->id, "is used as another type than it has in memory");
+            return fail_at(self, index, buffer->id, "is used with another dtype than it has in memory");
     }
     return TUFF_OK;
 }
@@ -270,25 +270,26 @@ static tuff_status check_loads(const verifier *self, int index)
         const int id = chain->buffers[value->buffer].id;
         const int64_t beyond = is_lookup ? (value->extent - 1) * value->step : 0;
         if (!reaches_inside(chain, &value->address, beyond, self->list->buffers[id].count))
-            return wrong(self, index, id, "is read beyond its elements");
+            return fail_at(self, index, id, "is read beyond its elements");
     }
     return TUFF_OK;
 }
 
-/* Whether a map has enough groups: `fixed` says how rows and columns are distributed. For other bodies that cannot be
-   said without knowing them. */
+/* Whether a map has enough groups: its parameters say how rows and columns are distributed. For other bodies that
+   cannot be said without knowing them. */
 static bool has_enough_groups(const launch *kernel)
 {
     enum { ROWS, COLUMNS, TILES, TILE, ROWS_OF_ITEM, FIXED = 6 };
-    const int64_t *fixed = kernel->parameters;
+    const int64_t *parameters = kernel->parameters;
     int64_t points = 1;
     if (strcmp(kernel->body, "map") != 0 || kernel->parameter_count < FIXED)
         return true;
     for (int i = 0; i < kernel->chain.rank; ++i)
         points *= kernel->chain.extent[i];
     const int64_t items = (int64_t)kernel->groups * kernel->local_size;
-    return fixed[ROWS] * fixed[COLUMNS] == points && fixed[TILES] * fixed[TILE] >= fixed[COLUMNS] &&
-           items / fixed[TILES] * fixed[ROWS_OF_ITEM] >= fixed[ROWS];
+    return parameters[ROWS] * parameters[COLUMNS] == points &&
+           parameters[TILES] * parameters[TILE] >= parameters[COLUMNS] &&
+           items / parameters[TILES] * parameters[ROWS_OF_ITEM] >= parameters[ROWS];
 }
 
 /* Checks a store, and counts the elements that it writes. */
@@ -299,14 +300,14 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     const int id = chain->buffers[output->buffer].id;
     const walked along = walk_of(chain, &output->address, output->every_point || output->in_columns);
     if (!stays_inside(chain, &output->address, self->list->buffers[id].count))
-        return wrong(self, index, id, "is written beyond its elements");
+        return fail_at(self, index, id, "is written beyond its elements");
     if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))
-        return wrong(self, index, id, "has elements that several items write");
+        return fail_at(self, index, id, "has elements that several items write");
     *count = count_of(&along);
     if (*count == 0 || (kernel->kind == LAUNCH_KERNEL && kernel->groups == 0))
-        return wrong(self, index, id, "is written by a launch without items");
+        return fail_at(self, index, id, "is written by a launch without items");
     if (!has_enough_groups(kernel))
-        return wrong(self, index, id, "is written by a launch of too few groups");
+        return fail_at(self, index, id, "is written by a launch of too few groups");
     return TUFF_OK;
 }
 
@@ -317,9 +318,9 @@ static bool find_range(const launch *kernel, int64_t *first, int64_t *count)
     enum { ITEMS, COLUMNS, TILES, RESULT_AT = 12 };
     if (strcmp(kernel->body, "scatter_sum") != 0 || kernel->parameter_count <= RESULT_AT)
         return false;
-    const int64_t *fixed = kernel->parameters;
-    *first = fixed[RESULT_AT];
-    *count = fixed[TILES] > 0 ? fixed[ITEMS] / fixed[TILES] * fixed[COLUMNS] : 0;
+    const int64_t *parameters = kernel->parameters;
+    *first = parameters[RESULT_AT];
+    *count = parameters[TILES] > 0 ? parameters[ITEMS] / parameters[TILES] * parameters[COLUMNS] : 0;
     return true;
 }
 
@@ -328,7 +329,7 @@ static tuff_status write_range(verifier *self, int index, int id, int64_t first,
 {
     contents *own = &self->contents[id];
     if (first < own->end || first + count > element_count(self, id))
-        return wrong(self, index, id, "has a range written twice, or beyond its end");
+        return fail_at(self, index, id, "has a range written twice, or beyond its end");
     own->end = first + count;
     *covered = own->covered + count;
     return TUFF_OK;
@@ -346,14 +347,14 @@ static tuff_status find_written(verifier *self, int index, int buffer, int64_t *
     for (int i = 0; i < kernel->chain.output_count; ++i)
         if (kernel->chain.outputs[i].buffer == buffer) {
             if (by_chain)
-                return wrong(self, index, id, "is written by two stores of a launch");
+                return fail_at(self, index, id, "is written by two stores of a launch");
             by_chain = true;
             TRY(check_store(self, index, &kernel->chain.outputs[i], count));
         }
     if (!by_chain) {
         *count = element_count(self, id);
         if (kernel->groups == 0 && kernel->kind == LAUNCH_KERNEL && *count > 0)
-            return wrong(self, index, id, "is written by a launch without groups");
+            return fail_at(self, index, id, "is written by a launch without groups");
         if (find_range(kernel, &first, &size))
             TRY(write_range(self, index, id, first, size, count));
     }
@@ -386,13 +387,13 @@ static tuff_status check_content(const verifier *self, int index, int id)
     if (wanted == 0)
         return TUFF_OK;
     if (now->destroyed_by >= 0)
-        return wrong(self, index, id, "is read after other elements took its memory");
+        return fail_at(self, index, id, "is read after its memory was overwritten");
     if (is_from_the_host(self, id))
         return TUFF_OK;
     const bool whole = id < self->graph->node_count ? now->covered == wanted
                                                     : now->written_by >= 0 && has_ranges(self, index, id);
     if (!whole)
-        return wrong(self, index, id, now->written_by < 0 ? "is read before it is written" : "is not written whole");
+        return fail_at(self, index, id, now->written_by < 0 ? "is read before it is written" : "is not written whole");
     return TUFF_OK;
 }
 
@@ -432,9 +433,9 @@ static tuff_status check_sharing(const verifier *self, int index)
                 continue;
             const memory_buffer *x = &self->list->buffers[to], *y = &self->list->buffers[from];
             if (chain->buffers[r].written)
-                return wrong(self, index, to, "is written beside another result in the same memory");
+                return fail_at(self, index, to, "is written beside another result in the same memory");
             if (x->offset != y->offset || x->dtype != y->dtype || !is_in_step(kernel, r, w))
-                return wrong(self, index, to, "is written while others read what was in its memory");
+                return fail_at(self, index, to, "is written while the same launch reads other contents of its memory");
         }
     return TUFF_OK;
 }
@@ -443,7 +444,7 @@ static tuff_status check_sharing(const verifier *self, int index)
    written serves others. */
 static bool holds_something(const verifier *self, int id)
 {
-    return self->contents[id].task != NOBODY || is_from_the_host(self, id);
+    return self->contents[id].task != NO_TASK || is_from_the_host(self, id);
 }
 
 static bool is_within(const verifier *self, int id, int whole)
@@ -467,14 +468,14 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     contents *own = &self->contents[id];
     const int task = self->list->launches[index].task;
     const bool again = own->task == task && task >= 0;
-    if (own->task != NOBODY && !again)
-        return wrong(self, index, id, "is written by two tasks");
+    if (own->task != NO_TASK && !again)
+        return fail_at(self, index, id, "is written by two tasks");
     if (again)
         count -= own->covered;
     for (int i = id; i >= 0 && count > 0; i = self->list->buffers[i].parent)
         self->contents[i].covered += count;
     if (element_count(self, id) < own->covered)
-        return wrong(self, index, id, "is written more than once");
+        return fail_at(self, index, id, "is written more than once");
     own->task = task;
     own->written_by = index;
     own->destroyed_by = -1;
@@ -483,7 +484,7 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     for (int i = 0; i < self->list->buffer_count; ++i)
         if (i != id && overlap(self, i, id) && holds_something(self, i)) {
             if (is_within(self, id, i) || is_within(self, i, id))
-                return wrong(self, index, id, "is written beside a part of it, or the whole");
+                return fail_at(self, index, id, "is written although a part of it, or its whole, was written");
             if (!are_parts_of_one(self, i, id) || !are_apart(self, i, id))
                 destroy(self, index, i);
         }
@@ -493,12 +494,12 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
 /* Some bodies do their work in passes that use the same scratch memory again. A row says that `body` finds in its
    buffer `buffer` what the body `from` left in its buffer `from_buffer`. If memory is updated in place, or written
    again in each pass, nothing else shows whether all launches of a pass are there. */
-static const struct handed_on {
+static const struct handover {
     const char *body;
     int buffer;
     const char *from;
     int from_buffer; /* ANY: any of its buffers */
-} handed_on[] = {
+} handovers[] = {
     {"scatter_count", 1, "map", ANY},
     {"scatter_offsets", 0, "scatter_count", 1},
     {"scatter_starts", 0, "scatter_offsets", 1},
@@ -508,12 +509,12 @@ static const struct handed_on {
     {"scatter_sum", 0, "scatter_starts", 2},
     {"scatter_sum", 1, "scatter_place", 3},
 };
-enum { HANDED_ON = sizeof handed_on / sizeof handed_on[0] };
+enum { HANDOVER_COUNT = sizeof handovers / sizeof handovers[0] };
 
-static bool is_handed_on(const char *body, int buffer)
+static bool is_handed_over(const char *body, int buffer)
 {
-    for (int i = 0; i < HANDED_ON; ++i)
-        if (handed_on[i].buffer == buffer && strcmp(handed_on[i].body, body) == 0)
+    for (int i = 0; i < HANDOVER_COUNT; ++i)
+        if (handovers[i].buffer == buffer && strcmp(handovers[i].body, body) == 0)
             return true;
     return false;
 }
@@ -533,9 +534,10 @@ static tuff_status check_reads(const verifier *self, int index)
             TRY(check_content(self, index, id));
         else if (id >= self->graph->node_count && !self->list->buffers[id].fixed) {
             if (self->contents[id].written_by < 0)
-                return wrong(self, index, id, "is gone on with before it is written");
-            if (!is_handed_on(kernel->body, i))
-                return wrong(self, index, id, "is gone on with, and nothing says from where");
+                return fail_at(self, index, id, "is updated before it is written");
+            if (!is_handed_over(kernel->body, i))
+                return fail_at(self, index, id,
+                               "is updated in place by a body without a row in the table of handovers");
         }
     }
     return TUFF_OK;
@@ -543,12 +545,12 @@ static tuff_status check_reads(const verifier *self, int index)
 
 /* Checks that what a launch takes over was written by the body before it, all in one pass. Sets *pass to the first
    launch of that pass, or to this launch if it takes nothing over. */
-static tuff_status take_over(verifier *self, int index, int *pass)
+static tuff_status check_handovers(verifier *self, int index, int *pass)
 {
     const launch *kernel = &self->list->launches[index];
     *pass = index;
-    for (int i = 0; i < HANDED_ON; ++i) {
-        const struct handed_on *row = &handed_on[i];
+    for (int i = 0; i < HANDOVER_COUNT; ++i) {
+        const struct handover *row = &handovers[i];
         if (strcmp(kernel->body, row->body) != 0 || row->buffer >= kernel->chain.buffer_count ||
             !kernel->chain.buffers[row->buffer].read)
             continue;
@@ -558,16 +560,16 @@ static tuff_status take_over(verifier *self, int index, int *pass)
         if (now->written_by < 0 || strcmp(writer->body, row->from) != 0 || writer->task != kernel->task ||
             (row->from_buffer != ANY && writer->chain.buffers[row->from_buffer].id != id) ||
             (*pass != index && now->pass != *pass))
-            return wrong(self, index, id, "is not what the launch before it leaves there");
+            return fail_at(self, index, id, "was not written by the launch that must come before");
         *pass = now->pass;
-        now->is_awaited = false;
+        now->has_pending_reader = false;
     }
     return TUFF_OK;
 }
 
 /* Checks that each pass of a scatter continues in the list of keys where the pass before ended, and counts and places
    the same ones. */
-static tuff_status sort_keys(verifier *self, int index)
+static tuff_status check_key_order(verifier *self, int index)
 {
     enum { ITEMS, BLOCKS, BATCH = 3, FIRST = 5 };
     const launch *kernel = &self->list->launches[index];
@@ -580,34 +582,35 @@ static tuff_status sort_keys(verifier *self, int index)
     const int64_t end = first + kernel->parameters[ITEMS] / blocks * kernel->parameters[BATCH];
     int64_t *sorted = &self->contents[id].sorted;
     if (*sorted != (counts ? first : end))
-        return wrong(self, index, id, "is not sorted from where the launch before it ended");
+        return fail_at(self, index, id, "is not sorted from where the previous launch ended");
     *sorted = end;
     return TUFF_OK;
 }
 
 /* Whether everything written for other bodies was read by all of them. */
-static bool is_used_up(const verifier *self, int id)
+static bool was_read_completely(const verifier *self, int id)
 {
     const contents *now = &self->contents[id];
-    return !now->is_awaited && (now->sorted == 0 || now->sorted == element_count(self, id));
+    return !now->has_pending_reader && (now->sorted == 0 || now->sorted == element_count(self, id));
 }
 
 /* Records what a launch writes for other bodies. It may change what it took over, which no other body reads then. */
-static tuff_status hand_on(verifier *self, int index, int pass)
+static tuff_status record_handovers(verifier *self, int index, int pass)
 {
     const launch *kernel = &self->list->launches[index];
     for (int i = 0; i < kernel->chain.buffer_count; ++i)
         if (kernel->chain.buffers[i].written) {
             contents *now = &self->contents[kernel->chain.buffers[i].id];
-            if (!is_used_up(self, kernel->chain.buffers[i].id))
-                return wrong(self, index, kernel->chain.buffers[i].id, "is written again before it is read");
+            if (!was_read_completely(self, kernel->chain.buffers[i].id))
+                return fail_at(self, index, kernel->chain.buffers[i].id, "is written again before it is read");
             now->pass = pass;
             now->sorted = 0;
         }
-    for (int i = 0; i < HANDED_ON; ++i) {
-        const int buffer = handed_on[i].from_buffer;
-        if (buffer != ANY && strcmp(kernel->body, handed_on[i].from) == 0 && buffer < kernel->chain.buffer_count)
-            self->contents[kernel->chain.buffers[buffer].id].is_awaited |= kernel->chain.buffers[buffer].written;
+    for (int i = 0; i < HANDOVER_COUNT; ++i) {
+        const int buffer = handovers[i].from_buffer;
+        if (buffer != ANY && strcmp(kernel->body, handovers[i].from) == 0 && buffer < kernel->chain.buffer_count)
+            self->contents[kernel->chain.buffers[buffer].id].has_pending_reader |=
+                kernel->chain.buffers[buffer].written;
     }
     return TUFF_OK;
 }
@@ -623,8 +626,8 @@ static tuff_status check_kernel(verifier *self, int index)
     TRY(check_loads(self, index));
     TRY(check_sharing(self, index));
     int pass;
-    TRY(take_over(self, index, &pass));
-    TRY(sort_keys(self, index));
+    TRY(check_handovers(self, index, &pass));
+    TRY(check_key_order(self, index));
     for (int i = 0; i < chain->buffer_count; ++i) {
         int64_t count;
         if (!chain->buffers[i].written)
@@ -632,7 +635,7 @@ static tuff_status check_kernel(verifier *self, int index)
         TRY(find_written(self, index, i, &count));
         TRY(write_buffer(self, index, chain->buffers[i].id, count));
     }
-    return hand_on(self, index, pass);
+    return record_handovers(self, index, pass);
 }
 
 static tuff_status check_copy(verifier *self, int index)
@@ -643,9 +646,9 @@ static tuff_status check_copy(verifier *self, int index)
     TRY(check_content(self, index, kernel->copy_from));
     const memory_buffer *from = &self->list->buffers[kernel->copy_from], *to = &self->list->buffers[kernel->copy_to];
     if (from->count != to->count || from->dtype != to->dtype)
-        return wrong(self, index, kernel->copy_to, "is copied from another number or type of elements");
+        return fail_at(self, index, kernel->copy_to, "is copied from another number or dtype of elements");
     if (overlap(self, kernel->copy_from, kernel->copy_to))
-        return wrong(self, index, kernel->copy_to, "is copied onto itself");
+        return fail_at(self, index, kernel->copy_to, "is copied onto itself");
     return write_buffer(self, index, kernel->copy_to, to->count);
 }
 
@@ -678,7 +681,7 @@ static tuff_status check_result(const verifier *self, int result, const storage 
         if (i == result ? now->covered == count : now->covered == count && launch_reads(self, now->written_by, result))
             return TUFF_OK;
     }
-    return wrong(self, -1, result, "does not reach the memory of its output or array");
+    return fail_at(self, -1, result, "does not reach the memory of its output or array");
 }
 
 /* Whether an assign changes memory that an array's node reads. */
@@ -702,7 +705,7 @@ static tuff_status check_next_run(const verifier *self)
     const launch_list *list = self->list;
     for (int i = 0; i < self->graph->node_count; ++i)
         if (is_from_the_host(self, i) && self->contents[i].destroyed_by >= 0 && !is_assigned(self, i))
-            return wrong(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
+            return fail_at(self, self->contents[i].destroyed_by, i, "is overwritten, and read in the next run");
     for (int i = 0; i < list->copy_count; ++i) {
         if (!list->copies[i].is_kept)
             continue;
@@ -710,7 +713,7 @@ static tuff_status check_next_run(const verifier *self)
         for (int k = 0; k < list->copies[i].source_count; ++k) {
             const int source = list->copies[i].sources[k];
             if (!is_from_the_host(self, source) || self->contents[source].destroyed_by >= 0)
-                return wrong(self, -1, source, "changes from run to run, and a copy of it does not");
+                return fail_at(self, -1, source, "changes between runs, but a copy of it is kept");
         }
     }
     return TUFF_OK;
@@ -754,19 +757,19 @@ static tuff_status verify(verifier *self)
     TRY(check_graph(self->graph));
     for (int i = 0; i < self->graph->node_count; ++i)
         TRY(check_storage(self, i));
-    bool in_step = false; /* a launch of the steps was seen */
+    bool in_every_run = false; /* a launch of the steps was seen */
     for (int i = 0; i < self->list->buffer_count; ++i)
-        self->contents[i] = (contents){.task = NOBODY, .written_by = -1, .destroyed_by = -1};
+        self->contents[i] = (contents){.task = NO_TASK, .written_by = -1, .destroyed_by = -1};
     for (int i = 0; i < self->list->launch_count; ++i) {
         const launch *kernel = &self->list->launches[i];
-        if (in_step && kernel->setup)
-            return wrong(self, i, -1, "belongs before what every run does");
-        in_step |= !kernel->setup;
+        if (in_every_run && kernel->setup)
+            return fail_at(self, i, -1, "is a setup launch after a launch of every run");
+        in_every_run |= !kernel->setup;
         TRY(kernel->kind == LAUNCH_COPY ? check_copy(self, i) : check_kernel(self, i));
     }
     for (int i = 0; i < self->list->buffer_count; ++i)
-        if (!is_used_up(self, i))
-            return wrong(self, self->contents[i].written_by, i, "is not read by all that it was written for");
+        if (!was_read_completely(self, i))
+            return fail_at(self, self->contents[i].written_by, i, "is not read by every launch that should read it");
     return check_results(self);
 }
 

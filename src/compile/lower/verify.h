@@ -13,7 +13,7 @@
    - a launch that stores something has items, a map as many as it has points, and no two items store one element;
    - everything that is read was written before, whole and by one task, or by the host, and not overwritten since;
    - scratch that is updated in place, or used again by the next part of a task's work, was left there by the right
-     launch (`handed_on` in verify.c) and is used by the next one, and the keys of a scatter are sorted once each;
+     launch (`handovers` in verify.c) and is used by the next one, and the keys of a scatter are sorted once each;
    - memory that a launch both reads and writes is read and written in step, element by element;
    - every output and every assigned array holds its whole value at the end, in its type;
    - the next run finds inputs, constants, arrays to which nothing is assigned, and kept copies unchanged, and the
