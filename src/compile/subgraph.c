@@ -341,8 +341,8 @@ static bool keeps_eighths(const node *at)
 
 bool tuff__subgraph_is_exact(const subgraph *self)
 {
-    /* Inputs are at most 8 eighths, so that a term of the product is at most 64 units of 1/64. Each addition before the
-       product may double both of its operands. Half of the 2^24 units that f32 holds are left for additions after it. */
+    /* Inputs are at most 8 eighths, so a term of the product is at most 64 units of 1/64. Each addition before the
+       product may double both of its operands. Half of the 2^24 units that f32 holds are left for later additions. */
     enum { MAX_TERMS = 1 << 17, MAX_SUMS = 2 };
     int products = 0, sums = 0;
     int64_t terms = 0;

@@ -231,7 +231,7 @@ static void deviate(tuff_device *device)
     (void)remove(manifest());
     expect_deviation(device, &options, "manifest");
     compile_and_run(device, NULL, manifest(), &stats);
-    expect_deviation(device, &unfused, "a manifest is for plans");
+    expect_deviation(device, &unfused, "a manifest needs the default");
     compile_and_run(device, &options, manifest(), &stats);
     assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], stats.keys);
     spoil("matmul", "matmul_register.rows=99", NULL);

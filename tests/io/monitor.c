@@ -344,12 +344,12 @@ static void wrong_use_is_an_error(void **state)
     expect_refusal(NULL, "missing");
     expect_refusal(&(tuff_monitor_options){.path = NULL}, "missing");
     expect_refusal(&(tuff_monitor_options){.path = path, .count = 1}, "missing");
-    expect_refusal(&(tuff_monitor_options){.path = path, .format = (tuff_monitor_format)3}, "no format 3");
-    expect_refusal(&(tuff_monitor_options){.path = path, .names = twice, .count = 2}, "twice");
+    expect_refusal(&(tuff_monitor_options){.path = path, .format = (tuff_monitor_format)3}, "unknown format 3");
+    expect_refusal(&(tuff_monitor_options){.path = path, .names = twice, .count = 2}, "duplicate name");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = empty, .count = 1}, "empty");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = missing, .count = 1}, "NULL");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = line, .count = 1}, "control character");
-    expect_refusal(&(tuff_monitor_options){.path = path, .names = step, .count = 1}, "the step itself");
+    expect_refusal(&(tuff_monitor_options){.path = path, .names = step, .count = 1}, "reserved for the step");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = longer, .count = 1}, "longer");
     assert_string_equal(scratch_list(), "");
     assert_null(open_at(TUFF_MONITOR_CSV, "no/such/folder", false, 0));

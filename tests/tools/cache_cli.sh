@@ -102,7 +102,7 @@ expect 0 "measured with other kernel texts (othertexts; current" "$tuff" cache e
 # Pins.
 fresh
 expect 2 "unknown tunable 'matmul_register.height'" "$tuff" cache pin "$key" matmul_register.height=8
-expect 2 "it is 1 to 32" "$tuff" cache pin "$key" "$rows=4000"
+expect 2 "is outside the range 1 to 32" "$tuff" cache pin "$key" "$rows=4000"
 expect 2 "expected kernel.name=value, got" "$tuff" cache pin "$key" nonsense
 expect 1 "it was rejected there, crash in first-run" "$tuff" cache pin "$key" "$rows=9"
 expect 0 "$rows=4" "$tuff" cache pin "$key" "$rows=4;matmul_register.local_size=2"
@@ -302,8 +302,8 @@ expect 1 "not a regular file" "$tuff" cache list
 expect 2 "not a regular file" "$tuff" cache prune
 rmdir "$file"
 cp aside "$file" && chmod 666 "$file"
-expect 1 "others than its owner" "$tuff" cache list
-expect 2 "others than its owner" "$tuff" cache retune --all
+expect 1 "users other than its owner" "$tuff" cache list
+expect 2 "users other than its owner" "$tuff" cache retune --all
 cmp -s aside "$file" || fail "a file that others may write was changed"
 chmod 600 "$file"
 rm -f "$file.lock" && mkdir "$file.lock"
@@ -327,7 +327,7 @@ expect 2 "TUFF_CACHE_DIR is empty" env TUFF_CACHE_DIR= "$tuff" cache list
 expect 2 "plain" env TUFF_CACHE_DIR="$work/plain" "$tuff" cache list
 if [ "$(id -u)" -eq 0 ]; then
     chown 65534 "$file"
-    expect 1 "others than its owner" "$tuff" cache list
+    expect 1 "users other than its owner" "$tuff" cache list
     chown 0 "$file"
 else
     chmod 500 cache/tune/v1

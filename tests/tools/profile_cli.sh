@@ -15,7 +15,7 @@ expect 2 "not a multiple of 3 heads" "$tuff" profile --width 32 --heads 3
 expect 2 "--precision takes f32|f16|bf16" "$tuff" profile --precision f8
 expect 2 "--optimizer takes adamw|" "$tuff" profile --optimizer best
 expect 2 "cannot be combined with model options" "$tuff" profile step.graph --optimizer sgd
-expect 1 "nothing on a device to time" "$tuff" profile $small --device reference
+expect 1 "runs nothing on a device" "$tuff" profile $small --device reference
 
 quick_device
 [ "$device" != reference ] || { echo "no device has kernels to time"; [ $failures -eq 0 ] && exit 77; exit 1; }

@@ -33,7 +33,7 @@ for device in $("$tuff" devices | sed -n 's/^\(opencl:[0-9][0-9]*\|vulkan:[0-9][
 done
 echo "{}" >bad.jsonl
 mkdir -p other && mv bad.jsonl other/
-expect 2 "give the folder" "$recorder" replay
+expect 2 "missing operand: the folder" "$recorder" replay
 expect 1 "no recordings in empty" sh -c 'mkdir -p empty; "$0" replay empty' "$recorder"
 [ -z "$previous" ] || expect 0 "worst after 256" "$recorder" replay "$previous" --runs 2
 [ -z "$previous" ] || expect 0 "portfolio of the other devices" "$recorder" portfolio "$previous" --out made.def

@@ -160,8 +160,8 @@ go_through() {
     [ "$device" != reference ] || said="done after step 12"
     expect 0 "$said" train_on "$device" --steps 12 --tune-background
     expect 0 "" "$tuff" generate --checkpoint whole.safetensors --device "$device" --tokens 4 --tune-background
-    expect 1 "in the background needs the mode" train_on "$device" --steps 12 --tune off --tune-background
-    expect 1 "in the background needs the mode" train_on "$device" --steps 12 --deterministic --tune-background
+    expect 1 "background tuning needs the mode" train_on "$device" --steps 12 --tune off --tune-background
+    expect 1 "background tuning needs the mode" train_on "$device" --steps 12 --deterministic --tune-background
 
     # A full disk, simulated by a limit on file sizes: the old checkpoint stays.
     cp half.safetensors full.safetensors
