@@ -98,7 +98,7 @@ static void use_modes(tuff_device *device)
 static void modes_and_budgets_are_obeyed(void **state)
 {
     (void)state;
-    for_api_in_turn(0, use_modes);
+    for_drawn_api(0, use_modes);
 }
 
 static void use_wrong_values(tuff_device *device)
@@ -198,7 +198,7 @@ static void log_and_repeat(tuff_device *device)
 static void candidates_are_logged(void **state)
 {
     (void)state;
-    for_api_in_turn(1, log_and_repeat);
+    for_drawn_api(1, log_and_repeat);
 }
 
 static void an_impossible_log_is_a_warning(void **state)

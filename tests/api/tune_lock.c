@@ -185,7 +185,7 @@ static void lock_and_repeat(tuff_device *device)
 static void a_manifest_is_the_same_everywhere(void **state)
 {
     (void)state;
-    for_api_in_turn(0, lock_and_repeat);
+    for_drawn_api(0, lock_and_repeat);
 }
 
 static void expect_deviation(tuff_device *device, const tuff_compile_options *options, const char *subject)
@@ -259,7 +259,7 @@ static void deviate(tuff_device *device)
 static void deviations_are_errors(void **state)
 {
     (void)state;
-    for_api_in_turn(1, deviate);
+    for_drawn_api(1, deviate);
 }
 
 /* Pins that sum in another order change bits, but not in deterministic mode; pins with the same order are used in
@@ -293,7 +293,7 @@ static void stay_deterministic(tuff_device *device)
 static void what_is_remembered_changes_no_bit(void **state)
 {
     (void)state;
-    for_api_in_turn(3, stay_deterministic);
+    for_drawn_api(3, stay_deterministic);
 }
 
 static file_operations genuine;
@@ -360,7 +360,7 @@ static void save_in_turns(tuff_device *device)
 static void a_manifest_is_written_by_one_at_a_time(void **state)
 {
     (void)state;
-    for_api_in_turn(4, save_in_turns);
+    for_drawn_api(4, save_in_turns);
 }
 
 enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };
@@ -408,7 +408,7 @@ static void tell_apart(tuff_device *device)
 static void other_operands_are_another_plan(void **state)
 {
     (void)state;
-    for_api_in_turn(2, tell_apart);
+    for_drawn_api(2, tell_apart);
 }
 
 static void wrong_use_is_refused(void **state)

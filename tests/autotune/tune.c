@@ -119,7 +119,7 @@ static void learn_and_remember(tuff_device *device)
 static void tuning_is_remembered(void **state)
 {
     (void)state;
-    for_api_in_turn(1, learn_and_remember);
+    for_drawn_api(1, learn_and_remember);
 }
 
 typedef struct watcher {
@@ -206,7 +206,7 @@ static void stop_anywhere(tuff_device *device)
 static void whoever_stops_loses_nothing(void **state)
 {
     (void)state;
-    for_api_in_turn(0, stop_anywhere);
+    for_drawn_api(0, stop_anywhere);
 }
 
 static void stop_early(tuff_device *device)
@@ -227,7 +227,7 @@ static void stop_early(tuff_device *device)
 static void the_caller_may_stop(void **state)
 {
     (void)state;
-    for_api_in_turn(4, stop_early);
+    for_drawn_api(4, stop_early);
 }
 
 static int device_runs;
@@ -338,7 +338,7 @@ static void obey_pin(tuff_device *device)
 static void a_pin_is_obeyed(void **state)
 {
     (void)state;
-    for_api_in_turn(3, obey_pin);
+    for_drawn_api(3, obey_pin);
 }
 
 /* Returns how many keys are known after tuning with so much memory; *squeezed gets the number of candidates that had
@@ -388,7 +388,7 @@ static void share_memory(tuff_device *device)
 static void keys_take_turns_where_memory_is_short(void **state)
 {
     (void)state;
-    for_api_in_turn(2, share_memory);
+    for_drawn_api(2, share_memory);
 }
 
 static void modes_are_checked(void **state)

@@ -102,7 +102,7 @@ static void keep_to_budget(tuff_device *device)
 static void plans_keep_to_their_budget(void **state)
 {
     (void)state;
-    for_api_in_turn(0, keep_to_budget);
+    for_drawn_api(0, keep_to_budget);
 }
 
 static void keep_other_budgets(tuff_device *device)
@@ -117,7 +117,7 @@ static void keep_other_budgets(tuff_device *device)
 static void so_do_plans_without_fusion(void **state)
 {
     (void)state;
-    for_api_in_turn(1, keep_other_budgets);
+    for_drawn_api(1, keep_other_budgets);
 }
 
 /* Returns the number after a word of the error message. */
@@ -143,7 +143,7 @@ static void refuse(tuff_device *device)
 static void a_budget_out_of_reach_is_refused(void **state)
 {
     (void)state;
-    for_api_in_turn(2, refuse);
+    for_drawn_api(2, refuse);
 }
 
 static void change_nothing(tuff_device *device)
@@ -161,7 +161,7 @@ static void change_nothing(tuff_device *device)
 static void enough_memory_changes_nothing(void **state)
 {
     (void)state;
-    for_api_in_turn(3, change_nothing);
+    for_drawn_api(3, change_nothing);
 }
 
 static void the_reference_takes_no_notice(void **state)
@@ -213,7 +213,7 @@ static void keep_random(tuff_device *device)
 static void random_graphs_are_right_within_a_budget(void **state)
 {
     (void)state;
-    for_api_in_turn(4, keep_random);
+    for_drawn_api(4, keep_random);
 }
 
 int main(void)

@@ -144,7 +144,7 @@ static void compare(tuff_device *device)
 {
     for (size_t i = 0; i < CASE_COUNT; i++) {
         differential graph;
-        if (!is_turn_of_api(device, (int)i))
+        if (!is_drawn_for_api(device, (int)i))
             continue;
         differential_create(&graph, cases[i].name, cases[i].build, &(marking){.marked = true}, 5);
         assert_int_equal(differential_run(&graph, device, NULL), 0);
@@ -210,7 +210,7 @@ static void keep_inputs(tuff_device *device)
 static void what_segments_begin_with_is_kept(void **state)
 {
     (void)state;
-    for_api_in_turn(1, keep_inputs);
+    for_drawn_api(1, keep_inputs);
 }
 
 /* Recomputed ops are not merged with the originals, one copy per enclosing segment; a segment's result is not
@@ -294,7 +294,7 @@ static void halve_memory(tuff_device *device)
 static void a_segment_a_layer_halves_memory(void **state)
 {
     (void)state;
-    for_api_in_turn(0, halve_memory);
+    for_drawn_api(0, halve_memory);
 }
 
 int main(void)

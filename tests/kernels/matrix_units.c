@@ -593,7 +593,7 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     static const tuff_matrix_state states[ANSWERS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
                                                       TUFF_MATRICES_NO_COMPILER};
     emulated_units = one;
-    units_lie = given == LIES;
+    emulates_wrongly = given == LIES;
     liar->program_create = given == REFUSES ? create_nothing : create_emulated;
     device->info.cooperative_matrix = one->form;
     device->info.matrix_bf16 = true;
@@ -601,7 +601,7 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_warpgroup = one->of_warpgroups;
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
-    units_lie = false;
+    emulates_wrongly = false;
     /* Wrong results of warpgroups do not disable the device's other units. */
     const bool warpgroups = one->of_warpgroups && given == RIGHT;
     if (one->of_warpgroups && given == LIES)
@@ -628,7 +628,7 @@ static void check_proof(tuff_device *device)
     for (int i = 0; i < UNITS * ANSWERS; i++) {
         const units *one = &all_units[i / ANSWERS];
         const answer given = (answer)(i % ANSWERS);
-        if (!one->instructions || (given == LIES && !one->lie[0]) ||
+        if (!one->instructions || (given == LIES && !one->wrong_emulation[0]) ||
             (!is_thorough() && drawn_turn("proof", i, given == REFUSES ? 2 : 4) != 0))
             continue;
         try_proof(device, &liar, one, given);

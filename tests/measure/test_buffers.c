@@ -165,7 +165,7 @@ static void play_kernels(tuff_device *device)
 static void what_is_wrong_with_a_run_is_seen(void **state)
 {
     (void)state;
-    for_api_in_turn(0, play_kernels);
+    for_drawn_api(0, play_kernels);
 }
 
 /* The random data for a graph's one task include negative numbers unless an op forbids them. */
@@ -216,7 +216,7 @@ static void look_at_signs(tuff_device *device)
 static void kernels_meet_both_signs(void **state)
 {
     (void)state;
-    for_api_in_turn(1, look_at_signs);
+    for_drawn_api(1, look_at_signs);
 }
 
 /* An oracle that runs out of host memory reports that, and says nothing about the kernel: for every allocation. */
@@ -306,7 +306,7 @@ static void run_out_on(tuff_device *device)
 static void memory_of_the_oracle_may_run_out(void **state)
 {
     (void)state;
-    for_api_in_turn(2, run_out_on);
+    for_drawn_api(2, run_out_on);
 }
 
 int main(void)

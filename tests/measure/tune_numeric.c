@@ -156,7 +156,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     const visit *by = state;
     tally *counts = by->counts;
     const int number = counts->visited++;
-    const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_turn_of_api(by->device, number);
+    const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_drawn_for_api(by->device, number);
     const bool is_wanted = counts->is_second ? !is_drawn && !says_enough(counts) : is_drawn;
     if (!verbose && !is_wanted)
         return;
@@ -212,7 +212,7 @@ static void try_models(tuff_device *device)
 static void what_is_listed_keeps_bits(void **state)
 {
     (void)state;
-    for_api_in_turn(0, try_models);
+    for_drawn_api(0, try_models);
 }
 
 int main(int count, char **arguments)

@@ -252,7 +252,7 @@ typedef struct visit {
 static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
-    if (only_choice != NULL || is_turn_of_api(by->device, by->counts->visited++))
+    if (only_choice != NULL || is_drawn_for_api(by->device, by->counts->visited++))
         try_task(by->device, fusion, task, key, by->counts);
 }
 
@@ -350,7 +350,7 @@ static void try_models(tuff_device *device)
         assert_int_equal(model_create(device, &configs[i], &model), TUFF_OK);
         tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
         assert_non_null(optimizer);
-        if (is_turn_of_api(device, (int)i))
+        if (is_drawn_for_api(device, (int)i))
             try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
         else
             try_graph(device, sampler_graph(device, &model), &counts);
@@ -457,20 +457,20 @@ static void try_updates(tuff_device *device)
 static void updates_are_in_place(void **state)
 {
     (void)state;
-    for_api_in_turn(2, try_updates);
+    for_drawn_api(2, try_updates);
 }
 
 static void every_variant_is_right(void **state)
 {
     (void)state;
-    for_api_in_turn(0, try_models);
-    for_api_in_turn(3, try_lookups);
+    for_drawn_api(0, try_models);
+    for_drawn_api(3, try_lookups);
 }
 
 static void every_variant_is_right_with_16_bits(void **state)
 {
     (void)state;
-    for_api_in_turn(1, try_mixed);
+    for_drawn_api(1, try_mixed);
 }
 
 int main(int count, char **arguments)

@@ -116,7 +116,7 @@ static void expect(void *state, const search_candidate *candidate)
 }
 
 /* Whether a candidate was expected in its slot, or could have been. */
-static bool is_its_turn(fault_device *self, const search_candidate *candidate)
+static bool is_drawn_for_device(fault_device *self, const search_candidate *candidate)
 {
     if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->is_live[candidate->slot] || self->is_down)
         return false;
@@ -129,7 +129,7 @@ static bool is_its_turn(fault_device *self, const search_candidate *candidate)
 static tune_evaluation compile(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (!is_its_turn(self, candidate))
+    if (!is_drawn_for_device(self, candidate))
         return broken(self);
     self->clock += self->compile_cost;
     self->compiled++;

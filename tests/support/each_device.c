@@ -89,7 +89,7 @@ const char *cache_folder(void)
     return folder;
 }
 
-void use_folder(const char *name)
+void use_cache_subfolder(const char *name)
 {
     static char inner[600];
     (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
@@ -212,17 +212,17 @@ static bool is_drawn(const char *selector, int number)
     return count == 0 || drawn_turn("driver", number, count) == before;
 }
 
-bool is_its_turn(const tuff_device *device, int number)
+bool is_drawn_for_device(const tuff_device *device, int number)
 {
     return is_thorough() || is_device_chosen() || is_drawn(tuff__device_info(device)->selector, number);
 }
 
-bool is_its_turn_of_api(const tuff_device *device, int number)
+bool is_drawn_for_device_per_api(const tuff_device *device, int number)
 {
     return is_thorough() || is_device_chosen() || is_drawn_of_api(tuff__device_info(device)->selector, number);
 }
 
-bool is_turn_of_api(const tuff_device *device, int number)
+bool is_drawn_for_api(const tuff_device *device, int number)
 {
     int before = 0;
     const int first = count_of_api("opencl:", &before), second = count_of_api("vulkan:", &before);
@@ -264,7 +264,7 @@ static void for_each(void (*test)(tuff_device *device), device_set which, int tu
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             fail_msg("%s: %s", info.selector, tuff_error());
-        is_left_out = turn >= 0 && !is_turn_of_api(device, turn);
+        is_left_out = turn >= 0 && !is_drawn_for_api(device, turn);
         const clock_t begin = clock();
         if (!is_left_out)
             test(device);
@@ -301,7 +301,7 @@ void for_each_api(void (*test)(tuff_device *device))
     for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
 }
 
-void for_api_in_turn(int number, void (*test)(tuff_device *device))
+void for_drawn_api(int number, void (*test)(tuff_device *device))
 {
     for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
 }

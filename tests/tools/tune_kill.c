@@ -151,7 +151,7 @@ static holdings look(void)
 
 static void use_folder_with_log(const char *name)
 {
-    use_folder(name);
+    use_cache_subfolder(name);
     (void)snprintf(log_path, sizeof log_path, "%s.%s.log", cache_folder(), name);
     empty_log();
 }

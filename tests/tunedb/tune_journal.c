@@ -262,12 +262,12 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_int_equal(here.pid, getpid());
     assert_true(here.start > 0);
     assert_true(here.boot[0] != 0);
-    craft("lives.1.2", &here, false, JOURNAL_BENCH);
+    write_journal("lives.1.2", &here, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
     /* The process id is in use again by another process. */
     other = here;
     other.start++;
-    craft("lives.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("lives.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     const pid_t child = fork();
     if (child == 0)
@@ -275,22 +275,22 @@ static void without_locks_the_number_and_start_tell(void **state)
     ended(child);
     other = here;
     other.pid = (uint64_t)child;
-    craft("gone.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("gone.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     /* Nothing is known about processes of another host, unless the lock can be taken. */
     strcpy(other.host, "elsewhere");
-    craft("far.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
-    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     /* The boot id of another host does not show whether that machine crashed. */
     strcpy(other.boot, "another");
-    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     assert_false(last.rebooted);
     other = here;
     strcpy(other.boot, "another");
-    craft("before.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("before.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     assert_true(last.rebooted);
     assert_int_equal(count_files(), 0);

@@ -38,7 +38,7 @@ static void damage_is_noticed(void **state)
 {
     (void)state;
     size_t size;
-    char *whole = (char *)craft_dead(JOURNAL_BENCH, &size);
+    char *whole = (char *)write_dead_journal(JOURNAL_BENCH, &size);
     int told = 0, damaged = 0;
     for (size_t at = 0; at < JOURNAL_PAGE; at += at < 512 ? 1 : 13)
         for (int bit = 0; bit < 8; bit++) {
@@ -70,7 +70,7 @@ static void a_damaged_place_spoils_no_other(void **state)
 {
     (void)state;
     size_t size;
-    journal_slot *whole = craft_dead(JOURNAL_IDLE, &size);
+    journal_slot *whole = write_dead_journal(JOURNAL_IDLE, &size);
     for (int i = 1; i < JOURNAL_PLACES; i++) {
         journal_page *page = &whole[i].page;
         page->phase = JOURNAL_COMPILE;
@@ -98,7 +98,7 @@ static void an_older_journal_is_read(void **state)
 {
     (void)state;
     size_t size;
-    journal_slot *whole = craft_dead(JOURNAL_BENCH, &size);
+    journal_slot *whole = write_dead_journal(JOURNAL_BENCH, &size);
     memcpy(whole->page.magic, JOURNAL_MAGIC_SINGLE_PAGE, sizeof whole->page.magic);
     scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
     assert_counts(recover(), 0, 0, 0, 1);
@@ -114,8 +114,8 @@ static void strange_entries_are_left_alone(void **state)
 {
     (void)state;
     const journal_owner dead = dead_owner();
-    craft("real.1.2", &dead, true, JOURNAL_BENCH);
-    craft("later.1.2", &dead, true, JOURNAL_BENCH);
+    write_journal("real.1.2", &dead, true, JOURNAL_BENCH);
+    write_journal("later.1.2", &dead, true, JOURNAL_BENCH);
     size_t size;
     char *page = scratch_read("inflight/later.1.2", &size);
     assert_non_null(page);
@@ -146,7 +146,7 @@ static ssize_t read_before_it_goes_on(int fd, void *data, size_t size, off_t off
 {
     const ssize_t got = real.pread(fd, data, size, offset);
     if (reads++ == 0)
-        craft("dead.1.2", &late, true, JOURNAL_FIRST_RUN);
+        write_journal("dead.1.2", &late, true, JOURNAL_FIRST_RUN);
     return got;
 }
 
@@ -154,7 +154,7 @@ static void the_last_word_of_the_dead_counts(void **state)
 {
     (void)state;
     late = dead_owner();
-    craft("dead.1.2", &late, true, JOURNAL_IDLE);
+    write_journal("dead.1.2", &late, true, JOURNAL_IDLE);
     real = tuff__file;
     tuff__file.pread = read_before_it_goes_on;
     reads = 0;
@@ -180,7 +180,7 @@ static void leave_journals(void)
         char name[32], path[64];
         (void)snprintf(name, sizeof name, "dead.%d.2", i);
         (void)snprintf(path, sizeof path, "inflight/%s", name);
-        craft(name, &dead, true, JOURNAL_BENCH);
+        write_journal(name, &dead, true, JOURNAL_BENCH);
         size_t size;
         journal_page *page = (journal_page *)(void *)scratch_read(path, &size);
         assert_non_null(page);

@@ -57,7 +57,7 @@ static bool is_at_candidate(void)
 }
 
 /* Fails at the first candidate, as often as it can create one of TUFF_TEST_TIMES numbered files. */
-static void *fall_ill(void *argument)
+static void *fail_at_candidate(void *argument)
 {
     const int number = *(const int *)argument;
     const char *mark = getenv("TUFF_TEST_MARK");
@@ -169,7 +169,7 @@ int be_worker(void)
     if (fault && strcmp(fault, "stuck") == 0)
         make_opening_hang();
     number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
-    if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
+    if (number != 0 && pthread_create(&thread, NULL, fail_at_candidate, &number) == 0)
         (void)pthread_detach(thread);
     return tune_verb_worker.run(0, NULL);
 }

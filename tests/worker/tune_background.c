@@ -185,7 +185,7 @@ static void keep_while_under_way(tuff_device *device)
 static void runs_under_way_are_left_alone(void **state)
 {
     (void)state;
-    for_api_in_turn(3, keep_while_under_way);
+    for_drawn_api(3, keep_while_under_way);
 }
 
 static void run_for(subject_plan *self, int *count, uint64_t nanoseconds)
@@ -226,7 +226,7 @@ static void yield(tuff_device *device)
 static void busy_programs_are_left_alone(void **state)
 {
     (void)state;
-    for_api_in_turn(4, yield);
+    for_drawn_api(4, yield);
 }
 
 /* In a program with long enough but frequent pauses: when a step begins, all earlier steps have taken a twentieth of
@@ -258,7 +258,7 @@ static void keep_to_a_share(tuff_device *device)
 static void at_work_it_takes_a_share(void **state)
 {
     (void)state;
-    for_api_in_turn(5, keep_to_a_share);
+    for_drawn_api(5, keep_to_a_share);
 }
 
 static void be_locked_out(tuff_device *device)
@@ -284,7 +284,7 @@ static void be_locked_out(tuff_device *device)
 static void locks_of_others_are_respected(void **state)
 {
     (void)state;
-    for_api_in_turn(6, be_locked_out);
+    for_drawn_api(6, be_locked_out);
 }
 
 /* Ends at any moment: before the thread begins, while it begins, between candidates, while one is compiled or runs. */
@@ -310,7 +310,7 @@ static void end_early(tuff_device *device)
 static void a_plan_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_api_in_turn(7, end_early);
+    for_drawn_api(7, end_early);
 }
 
 /* Two plans of one process, and one that is compiled in the meantime. */
@@ -337,7 +337,7 @@ static void share_a_device(tuff_device *device)
 static void several_plans_share_a_device(void **state)
 {
     (void)state;
-    for_api_in_turn(8, share_a_device);
+    for_drawn_api(8, share_a_device);
 }
 
 typedef struct listener {
@@ -375,7 +375,7 @@ static void stop_by_callback(tuff_device *device)
 static void the_callback_may_stop_it(void **state)
 {
     (void)state;
-    for_api_in_turn(9, stop_by_callback);
+    for_drawn_api(9, stop_by_callback);
 }
 
 static void expect_refused(tuff_device *device, tuff_tune_options tuning)
@@ -478,7 +478,7 @@ static void exit_early(tuff_device *device)
 static void a_process_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_api_in_turn(11, exit_early);
+    for_drawn_api(11, exit_early);
 }
 
 /* Shows the library's warnings, which help to understand a failure. */

@@ -118,7 +118,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_api_in_turn(1, crash_always);
+    for_drawn_api(1, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -137,7 +137,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_api_in_turn(0, hang_once);
+    for_drawn_api(0, hang_once);
 }
 
 /* Nothing is measured in the program instead. */
@@ -165,7 +165,7 @@ static void do_without(tuff_device *device)
 static void without_a_worker_nothing_is_measured(void **state)
 {
     (void)state;
-    for_api_in_turn(1, do_without);
+    for_drawn_api(1, do_without);
 }
 
 static void a_driver_that_does_not_open_is_left(void **state)
@@ -207,7 +207,7 @@ static void stop_it(tuff_device *device)
 static void it_can_be_stopped(void **state)
 {
     (void)state;
-    for_api_in_turn(0, stop_it);
+    for_drawn_api(0, stop_it);
 }
 
 int main(int count, char **arguments)

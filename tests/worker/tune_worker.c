@@ -102,7 +102,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_api_in_turn(0, crash_always);
+    for_drawn_api(0, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -124,7 +124,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_api_in_turn(1, hang_once);
+    for_drawn_api(1, hang_once);
 }
 
 /* An invalid worker: nothing is measured. */
@@ -190,7 +190,7 @@ static void begin_badly(tuff_device *device)
 static void what_ends_a_worker_is_not_tried(void **state)
 {
     (void)state;
-    for_api_in_turn(1, begin_badly);
+    for_drawn_api(1, begin_badly);
 }
 
 /* A few times, then no more. */
@@ -213,14 +213,14 @@ static void lose_devices(tuff_device *device)
 static void there_are_a_few_workers_at_most(void **state)
 {
     (void)state;
-    for_api_in_turn(0, lose_devices);
+    for_drawn_api(0, lose_devices);
 }
 
 static void without_a_worker_nothing_is_measured(void **state)
 {
     (void)state;
-    for_api_in_turn(1, find_none);
-    for_api_in_turn(0, miss_it);
+    for_drawn_api(1, find_none);
+    for_drawn_api(0, miss_it);
 }
 
 /* At any moment: at once, while the worker is started, opens its device, or measures. */
@@ -250,7 +250,7 @@ static void give_up_plans(tuff_device *device)
 static void plans_may_be_given_up(void **state)
 {
     (void)state;
-    for_api_in_turn(1, give_up_plans);
+    for_drawn_api(1, give_up_plans);
 }
 
 /* Programs that handle their children in their own ways. */
@@ -269,7 +269,7 @@ static void ignore_children(tuff_device *device)
 static void children_may_be_ignored(void **state)
 {
     (void)state;
-    for_api_in_turn(0, ignore_children);
+    for_drawn_api(0, ignore_children);
 }
 
 static int be_program(const char *selector)
@@ -327,7 +327,7 @@ static void kill_program(tuff_device *device)
 static void a_worker_ends_with_its_program(void **state)
 {
     (void)state;
-    for_api_in_turn(0, kill_program);
+    for_drawn_api(0, kill_program);
 }
 
 int main(int count, char **arguments)

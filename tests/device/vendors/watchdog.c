@@ -381,7 +381,7 @@ static void a_lost_device_forgets_its_programs(void **state)
 }
 
 /* Reports to a pace one submission of these shares on an idle queue that took so many seconds. */
-static void tell(pace *self, const pace_share *shares, int count, double seconds)
+static void report_submission(pace *self, const pace_share *shares, int count, double seconds)
 {
     pace_mark mark = {.shares = shares, .count = count};
     tuff__pace_submitted(self, &mark, true);
@@ -399,24 +399,24 @@ static void a_pause_says_little(void **state)
     device_clock.now = SECOND;
     tuff__pace_init(&self, true);
     /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */
-    tell(&self, &tiny, 1, 10);
+    report_submission(&self, &tiny, 1, 10);
     assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);
     /* Work that is long enough counts, within bounds. */
     scale = 0;
-    tell(&self, &ordinary, 1, 1e4);
+    report_submission(&self, &ordinary, 1, 1e4);
     assert_true(self.scale > PACE_CAUTION && self.scale <= MAX_PACE_SCALE);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 1 << 20), MAX_PACE_PARTS);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 7), 7);
     /* A share without work says nothing about other shares of its program. */
     scale = 100;
-    tell(&self, twice, 2, 2);
+    report_submission(&self, twice, 2, 2);
     assert_true(scale > 150 && scale < 250);
     /* On a shared queue the measured time may include others' work: it is only an upper bound. */
     self.is_shared = true;
     scale = 100;
-    tell(&self, &ordinary, 1, 10);
+    report_submission(&self, &ordinary, 1, 10);
     assert_true(scale == 100);
-    tell(&self, &ordinary, 1, 0.5);
+    report_submission(&self, &ordinary, 1, 0.5);
     assert_true(scale < 100);
     tuff__pace_clock = tuff__nanoseconds;
 }

@@ -390,7 +390,7 @@ int main(void)
         cmocka_unit_test(gives_up_waiting_and_recovers),
         cmocka_unit_test(survives_the_failure_of_every_call),
         cmocka_unit_test(survives_the_failure_of_every_allocation),
-        cmocka_unit_test(has_nothing_to_say),
+        cmocka_unit_test(no_validation_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,7 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_dispatches_are_split), cmocka_unit_test(short_commands_become_whole_again),
         cmocka_unit_test(timed_recordings_are_cut),  cmocka_unit_test(processors_are_left_alone),
-        cmocka_unit_test(has_nothing_to_say),
+        cmocka_unit_test(no_validation_messages),
     };
     if (vulkan_start() != 0)
         return 77;

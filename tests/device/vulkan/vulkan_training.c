@@ -80,7 +80,7 @@ int main(void)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layer_has_nothing_to_say_of_training),
-        cmocka_unit_test(has_nothing_to_say),
+        cmocka_unit_test(no_validation_messages),
     };
     return cmocka_run_group_tests_name("vulkan_training", tests, use_fresh_cache, drop_cache);
 }
