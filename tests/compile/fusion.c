@@ -61,7 +61,8 @@ static int64_t run_everywhere(const differential *graph, int number, bool unfuse
     for (int i = 0; i < device_count; i++)
         for (int way = 0; way < 4; way++) {
             const tuff_device_info *info = tuff__device_info(devices[i]);
-            const bool fused_turn = is_drawn_for_device(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
+            const bool fused_turn =
+                is_drawn_for_device(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
             const bool unfused_turn = unfused && drawn_turn("unfused", number, 2 * device_count) == i &&
                                       way == (drawn_turn("unfused in local kernels", number, 4) == 0 ? 3 : 2);
             if (is_thorough() || fused_turn || unfused_turn)

@@ -28,7 +28,8 @@ typedef struct plan_under_test {
 } plan_under_test;
 
 /* Compiles a training step. is_recorded: with commands, which requires compiled programs. */
-static void create_plan_under_test(tuff_device *device, tuff_precision precision, bool is_recorded, plan_under_test *out)
+static void create_plan_under_test(tuff_device *device, tuff_precision precision, bool is_recorded,
+                                   plan_under_test *out)
 {
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
                                           .precision = precision};

@@ -185,7 +185,8 @@ static void compare_outputs(check *self)
         const bool is_exact = tensor.dtype != TUFF_F32;
         const double distance = got && wanted && count == same ? example_distance(got, wanted, count) : NAN;
         const double largest = wanted ? example_largest(wanted, same) : 0;
-        count_comparison(self, name, is_exact ? (distance > 0 ? INFINITY : distance) : distance / fmax(bar * largest, 1e-30));
+        count_comparison(self, name,
+                         is_exact ? (distance > 0 ? INFINITY : distance) : distance / fmax(bar * largest, 1e-30));
         if (!is_exact && distance > 0)
             self->out = fmax(self->out, distance / largest);
         free(got);
@@ -281,7 +282,8 @@ static void compare_weight(check *self, const char *name, int step)
     } else {
         zero_range(self, name, count, &first, &last);
         count_comparison(self, label, example_weight_distance(got, wanted, g, first, allowed));
-        count_comparison(self, label, example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
+        count_comparison(self, label,
+                         example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
         if (ends_with(name, self->row->decaying_endings))
             count_comparison(self, label, decayed_distance(got, wanted, g, count));
         self->weight = fmax(self->weight,

@@ -210,7 +210,8 @@ static bool is_drawn(const tuff_device *device, int index, int family)
     const bool sums_bias = family == 1 && !is_glsl && strcmp(shapes[index].name, "a bias of keys") == 0;
     if (is_thorough() || sums_bias)
         return true;
-    return is_drawn_for_device(device, index) && drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
+    return is_drawn_for_device(device, index) &&
+           drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
 }
 
 static void run_shapes(tuff_device *device)
