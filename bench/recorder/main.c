@@ -1,5 +1,5 @@
-/* tuff-recorder: records kernel times on a device, and reports how well searches do on such recordings. It is a tool for
-   work on the tuner; bench/README.md shows how to use it. */
+/* tuff-recorder: records kernel times on a device, and reports how well searches do on such recordings. It is a tool
+   for work on the tuner; bench/README.md shows how to use it. */
 #include "bench/recorder/verbs.h"
 
 static const cli_verb *const verbs[] = {&recorder_record, &recorder_portfolio, &recorder_replay};

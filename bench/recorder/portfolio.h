@@ -23,9 +23,9 @@ void recording_family(const recording *space, char *out, size_t size);
 void recording_class(const recording *space, char *out, size_t size);
 
 /* Makes the portfolio of a family for a class of devices by greedy cover. Each step adds the candidate that most
-   increases the score: the mean, over recordings, of the best speed in the portfolio relative to the best recorded speed.
-   Recordings of other classes have less weight. The default belongs to every portfolio implicitly; a candidate that a
-   recording lacks has speed 0 there. Stops when no candidate improves the score. excluded_device: a device whose
+   increases the score: the mean, over recordings, of the best speed in the portfolio relative to the best recorded
+   speed. Recordings of other classes have less weight. The default belongs to every portfolio implicitly; a candidate
+   that a recording lacks has speed 0 there. Stops when no candidate improves the score. excluded_device: a device whose
    recordings are left out, or NULL. Returns the number of candidates; negative if memory runs out. */
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *excluded_device,
                    tune_config out[PORTFOLIO_SIZE]);

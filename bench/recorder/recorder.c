@@ -311,8 +311,8 @@ static void finish_entry(const recorder *self, entry *one)
     one->median = median_of(one->times, one->count);
 }
 
-/* Runs each candidate once, between two runs of the default, whose mean is the machine's pace in this round. The default
-   also has a run of its own that is recorded. */
+/* Runs each candidate once, between two runs of the default, whose mean is the machine's pace in this round. The
+   default also has a run of its own that is recorded. */
 static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
 {
     entry *defaults = &self->all[0];
@@ -451,7 +451,8 @@ static entry *next_best(const recorder *self, entry *const *taken, int count)
     return best;
 }
 
-/* Measures the best candidates again, and then the new best ones, because the least of many noisy medians is too low. */
+/* Measures the best candidates again, and then the new best ones, because the least of many noisy medians is too
+   low. */
 static void measure_best(recorder *self)
 {
     bool is_open = true;

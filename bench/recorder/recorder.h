@@ -6,11 +6,11 @@
 
    How: candidates are compiled in batches of up to 15. The live ones are timed in rounds of one run each, with a run of
    the default before and after. The recorded time is the measured one, divided by the mean of those two runs and
-   multiplied by the default's reference time: this cancels drift and bursts of other load, which slow down a whole round.
-   Five times as many runs are made as times are kept; the middle ones are kept. The first time of each candidate is
-   taken right after compilation and always kept. A candidate several times slower than the default gets only two runs,
-   and its results are not verified. At the end the best candidates are compiled again and timed in one batch with more
-   runs; this is repeated while other candidates take the lead.
+   multiplied by the default's reference time: this cancels drift and bursts of other load, which slow down a whole
+   round. Five times as many runs are made as times are kept; the middle ones are kept. The first time of each candidate
+   is taken right after compilation and always kept. A candidate several times slower than the default gets only two
+   runs, and its results are not verified. At the end the best candidates are compiled again and timed in one batch with
+   more runs; this is repeated while other candidates take the lead.
 
    If a recording already has points, they are kept: new times are made comparable through the default. The best
    candidates are timed again each time a recording is extended. */

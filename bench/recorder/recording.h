@@ -1,15 +1,15 @@
-/* Recordings: the measured times of many candidates of one key, on which searches can be replayed. Files are JSON Lines,
-   a header and then a line for each candidate:
+/* Recordings: the measured times of many candidates of one key, on which searches can be replayed. Files are JSON
+   Lines, a header and then a line for each candidate:
 
      {"t":"space","v":1,"name":TEXT,"device":TEXT,"default":CANDIDATE,"roofline":NS}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"e":COST,"ns":[NS...]}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
 
-   default has every tunable that lowering read, with its default value; kernels/config.h describes candidates. ns: times
-   of single runs in the order of measurement, the first right after compilation. PROGRAM: a number that candidates with
-   equal programs share. COST: the prediction of schedule/cost.h. why: the reason for which there are no times. d: the
-   point was drawn at random. If a recording covers only part of a space, the other points lie near good ones and are
-   therefore faster than random ones. */
+   default has every tunable that lowering read, with its default value; kernels/config.h describes candidates. ns:
+   times of single runs in the order of measurement, the first right after compilation. PROGRAM: a number that
+   candidates with equal programs share. COST: the prediction of schedule/cost.h. why: the reason for which there are no
+   times. d: the point was drawn at random. If a recording covers only part of a space, the other points lie near good
+   ones and are therefore faster than random ones. */
 #ifndef TUFF_BENCH_RECORDER_RECORDING_H
 #define TUFF_BENCH_RECORDER_RECORDING_H
 
@@ -56,8 +56,8 @@ uint64_t recording_best(const recording *self); /* returns the least median */
 /* Append the line of the header or of a point. */
 void recording_print_header(const recording *self, text *out);
 void recording_print_point(const recorded_point *point, text *out);
-/* Reads a file. Fails with TUFF_E_FORMAT, and a message with the line, or with TUFF_E_UNSUPPORTED for an unknown tunable
-   or version. */
+/* Reads a file. Fails with TUFF_E_FORMAT, and a message with the line, or with TUFF_E_UNSUPPORTED for an unknown
+   tunable or version. */
 tuff_status recording_read(const char *path, recording *out);
 tuff_status recording_parse(const char *name, const char *source, size_t size, recording *out);
 

@@ -1,6 +1,7 @@
-/* An evaluator that replays a recording. Compiling and timing take no time: the first time after compilation is the first
-   recorded one, later ones are drawn from the others. Candidates that were not recorded are INVALID and counted, so only
-   the recorded space is searched. If points are marked as drawn, random candidates are drawn from those only. */
+/* An evaluator that replays a recording. Compiling and timing take no time: the first time after compilation is the
+   first recorded one, later ones are drawn from the others. Candidates that were not recorded are INVALID and counted,
+   so only the recorded space is searched. If points are marked as drawn, random candidates are drawn from those only.
+   */
 #ifndef TUFF_BENCH_RECORDER_REPLAY_H
 #define TUFF_BENCH_RECORDER_REPLAY_H
 

@@ -1,5 +1,5 @@
-/* Searches on recordings: the share of the best recorded speed that they reach. A search knows nothing of its own device:
-   it begins with the candidates that a lookup would return from other devices. */
+/* Searches on recordings: the share of the best recorded speed that they reach. A search knows nothing of its own
+   device: it begins with the candidates that a lookup would return from other devices. */
 #ifndef TUFF_BENCH_RECORDER_REPLAY_SEARCH_H
 #define TUFF_BENCH_RECORDER_REPLAY_SEARCH_H
 
