@@ -325,7 +325,7 @@ static void try_script(int script, const char *name)
     destroy_belongings(&made);
     tuff_device_close(device);
     if (failing_memory_live() != 0)
-        fail_msg("%s: %lld blocks were not given back", scripts[script].name, (long long)failing_memory_live());
+        fail_msg("%s: %lld blocks were not freed", scripts[script].name, (long long)failing_memory_live());
     failing_memory_end();
 }
 

@@ -70,7 +70,7 @@ static void look_for_programs(tuff_device *device)
     assert_int_equal(tuff__compile_pool_count(self.compile_pool), THREADS);
     for (int i = 0; i < self.task_count; i++)
         found += find_compiled(&self.tasks[i]);
-    print_message("    %d keys, %d candidates were there before their turn\n", self.task_count, found);
+    print_message("    %d keys, %d candidates were compiled ahead of their turn\n", self.task_count, found);
     assert_true(self.task_count > 5 && found > self.task_count);
     end_tuner(&self);
     assert_true(self.stats.prefetched >= (uint64_t)found && self.stats.prefetch_nanoseconds > 0);

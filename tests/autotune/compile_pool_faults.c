@@ -165,7 +165,7 @@ static tuning_task *find_product(tuning_session *session)
     for (int i = 0; i < session->task_count; i++)
         if (strcmp(session->tasks[i].key.family, "matmul") == 0)
             return &session->tasks[i];
-    fail_msg("no product");
+    fail_msg("no matmul task");
     return NULL;
 }
 
@@ -238,7 +238,7 @@ static void slow_compilers_work_beside(void **state)
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
-        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n",
+        print_message("    %d threads: %d candidates in %.1f s, of which %.1f s compiling\n",
                       tuff__compile_pool_threads, tried[i], (double)stats.nanoseconds * 1e-9,
                       (double)stats.compile_nanoseconds * 1e-9);
     }
@@ -263,7 +263,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     tuff__compile_timeout = timeout;
-    print_message("    back after %.1f s\n", seconds);
+    print_message("    returned after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60 && count_creations() >= 4 && stats.prefetched > 0);
     assert_true(are_close(&plain, &tuned));

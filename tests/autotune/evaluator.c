@@ -119,7 +119,7 @@ static tuff_status wait_too_long(driver_device *device)
     if (fault.timeouts == 0)
         return real.wait(device);
     fault.timeouts--;
-    return tuff__fail(TUFF_E_TIMEOUT, "it takes longer than it may");
+    return tuff__fail(TUFF_E_TIMEOUT, "the wait timed out");
 }
 
 static void begin_fault(tuff_device *device)
@@ -186,7 +186,7 @@ static void compile_other(stage *scene)
             scene->by.lower(scene->by.state, &scene->other.config, &made) == EVALUATION_GOOD &&
             made.program != defaults.program && scene->by.compile(scene->by.state, &scene->other) == EVALUATION_GOOD)
             return;
-    fail_msg("no other kernel: %s", tuff_error());
+    fail_msg("no candidate with another kernel: %s", tuff_error());
 }
 
 static void expect_verdict(const stage *scene, const search_candidate *candidate, bool thorough,
@@ -196,7 +196,7 @@ static void expect_verdict(const stage *scene, const search_candidate *candidate
     if (found != expected)
         fail_msg("%s, not %s: %s", tuff__evaluation_text(found), tuff__evaluation_text(expected), tuff_error());
     if (says != NULL && strstr(tuff_error(), says) == NULL)
-        fail_msg("\"%s\" says nothing of \"%s\"", tuff_error(), says);
+        fail_msg("\"%s\" does not contain \"%s\"", tuff_error(), says);
 }
 
 static void expect_default(const stage *scene, tune_evaluation expected, const char *says)

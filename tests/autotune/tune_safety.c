@@ -172,7 +172,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     const uint64_t begin = tuff__nanoseconds();
     tuff_tune_stats stats = run_product(device, &quick, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    print_message("back after %.1f s\n", seconds);
+    print_message("returned after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60);
     assert_true(are_close(&right, &tuned));

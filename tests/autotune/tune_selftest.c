@@ -70,7 +70,7 @@ static void a_self_test_that_hangs_is_left(void **state)
     const uint64_t begin = tuff__nanoseconds();
     const tuff_tune_stats stats = compile_and_run(device);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    print_message("back after %.1f s\n", seconds);
+    print_message("returned after %.1f s\n", seconds);
     assert_true(seconds >= 1.5 && seconds < 60);
     assert_int_equal(stats.compiles, 0);
     assert_int_equal(stats.launches, 0);

@@ -84,7 +84,7 @@ static void keep_to(tuff_device *device, tuff_fuse_mode fuse, uint64_t percent)
     tuff_plan *plan = plan_of(deep_network, NULL, device, &options, &info);
     if (!plan)
         fail_msg("%s", tuff_error());
-    print_message("    %" PRIu64 " bytes, with a budget of %" PRIu64 " %" PRIu64 " in %d tasks\n", whole.memory_peak,
+    print_message("    %" PRIu64 " bytes; with a budget of %" PRIu64 ": %" PRIu64 " bytes in %d tasks\n", whole.memory_peak,
                   options.memory_budget, info.memory_peak, info.task_count);
     assert_true(info.memory_peak > 0 && info.memory_peak <= options.memory_budget);
     differential_create(&graph, "deep network", deep_network, NULL, 7);
@@ -193,7 +193,7 @@ static bool try_random(tuff_device *device, uint64_t seed)
     differential graph;
     snprintf(name, sizeof name, "TUFF_RANDOM_SEED=%" PRIu64, seed);
     if (!differential_prepare(&graph, name, random_graph, &seed, seed))
-        print_message("    seed %" PRIu64 ": bounds that say little\n", seed);
+        print_message("    seed %" PRIu64 ": the error bounds are too wide to be useful\n", seed);
     print_message("    seed %" PRIu64 ": %" PRIu64 " bytes\n", seed, info.memory_peak);
     assert_true(info.memory_peak <= options.memory_budget);
     assert_int_equal(differential_run(&graph, device, &options), 0);
@@ -207,7 +207,7 @@ static void keep_random(tuff_device *device)
     int kept = 0;
     for (uint64_t i = 0; i < count; i++)
         kept += try_random(device, first + i);
-    print_message("    %d of %" PRIu64 " random graphs take less memory when told so\n", kept, count);
+    print_message("    %d of %" PRIu64 " random graphs use less memory with a budget\n", kept, count);
 }
 
 static void random_graphs_are_right_within_a_budget(void **state)

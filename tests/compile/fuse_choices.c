@@ -144,7 +144,7 @@ static int64_t run_graph(tuff_device *device, const differential *comparison)
         if (failed > 0) {
             text name = {0};
             tuff__config_format(&found.all[i], &name);
-            print_error("%s: by %s\n", comparison->name, tuff__text_get(&name));
+            print_error("%s: failed with %s\n", comparison->name, tuff__text_get(&name));
             tuff__text_free(&name);
         }
         failures += failed;
@@ -187,7 +187,7 @@ static void all_rewritings_are_seen(void **state)
         all += is_one;
         count += is_one && is_seen;
         if (is_one && !is_seen)
-            print_message("no graph is another by fusion.%s\n", tuff__tunable_info((tunable)i)->name);
+            print_message("fusion.%s changes no graph\n", tuff__tunable_info((tunable)i)->name);
     }
     if (number > 0)
         assert_int_equal(count, all);

@@ -328,7 +328,7 @@ static void check_work(const work *tried, tuff_device *device, const results *wa
         results got = run_plan_of(tried, graph, plan, least);
         const double apart = distance(&got, wanted);
         if (!(apart <= 1e-4))
-            fail_msg("%s on %s: %g apart", tried->name, tuff__device_info(device)->name, apart);
+            fail_msg("%s on %s: results differ by %g", tried->name, tuff__device_info(device)->name, apart);
         free_results(&got);
     }
     tuff_plan_destroy(plan);

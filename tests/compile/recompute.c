@@ -286,7 +286,7 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
 static void halve_memory(tuff_device *device)
 {
     const uint64_t kept = peak_of_training(device, false), segments = peak_of_training(device, true);
-    print_message("    a step of GPT with 6 layers: %llu bytes at the peak, %llu with a segment a layer\n",
+    print_message("    a step of GPT with 6 layers: a peak of %llu bytes, %llu with one segment per layer\n",
                   (unsigned long long)kept, (unsigned long long)segments);
     assert_true(segments > 0 && 2 * segments <= kept);
 }

@@ -536,9 +536,9 @@ static void plant_fault(plan_under_test *in, const fault *planted_fault, const s
         }
         put_back(in->made, healthy);
     }
-    print_message("%s: %d places\n", planted_fault->name, planted);
+    print_message("%s: %d faults planted\n", planted_fault->name, planted);
     if (planted == 0 || missed > 0)
-        fail_msg("%s: %d of %d were not found, the last at %d (%s)", planted_fault->name, missed, planted, last,
+        fail_msg("%s: %d of %d faults were not detected, the last at %d (%s)", planted_fault->name, missed, planted, last,
                  last < healthy->launch_count ? healthy->launches[last].body : "");
 }
 

@@ -26,7 +26,7 @@ static probe_kind kind_of(const char *text)
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
             return (probe_kind)kind;
-    fail_msg("a probe of no known kind: %s", text);
+    fail_msg("unknown kind of probe: %s", text);
     return PROBE_COUNT;
 }
 
@@ -128,7 +128,7 @@ static tuff_status lying_create(driver_device *device, const program_request *re
 {
     current = kind_of(request->text);
     if (active_lie && !active_lie->falsify && active_lie->kind == current)
-        return tuff__fail(TUFF_E_COMPILE, "this compiler will not have it");
+        return tuff__fail(TUFF_E_COMPILE, "the compiler refuses this program");
     return real->program_create(device, request, cached, made, out);
 }
 
@@ -204,7 +204,7 @@ static void check_lies(tuff_device *device)
         for (size_t k = 0; k < sizeof lies / sizeof lies[0]; k++)
             if (!concerns(lies[i].kind, lies[k].field) &&
                 value_of(&info, lies[k].field) != value_of(&truth, lies[k].field))
-                fail_msg("%s: changed what \"%s\" is about", lies[i].name, lies[k].name);
+                fail_msg("%s: also changed the field of \"%s\"", lies[i].name, lies[k].name);
     }
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }

@@ -50,7 +50,7 @@ static void expect_sums(const table *of, const int32_t *indices, const float *so
     }
     for (int64_t i = 0; i < of->rows * of->columns; i++)
         if (got[i] != wanted[i])
-            fail_msg("[%lld,%lld] by %lld along axis %d: element %lld is %g, not %g", (long long)of->rows,
+            fail_msg("shape [%lld,%lld], %lld indices, axis %d: element %lld is %g, not %g", (long long)of->rows,
                      (long long)of->columns, (long long)of->list, of->axis, (long long)i, (double)got[i],
                      (double)wanted[i]);
     free(wanted);

@@ -139,7 +139,7 @@ static void compare(const golden_case *self, tuff_plan *plan, const char *quanti
     tuff_file_tensor wanted;
     if (!golden_find(self->run->file, self->prefix, quantity, &wanted)) {
         char why[128];
-        snprintf(why, sizeof why, "the file has no \"%s\" of it", quantity);
+        snprintf(why, sizeof why, "the file has no \"%s\" of this case", quantity);
         golden_skip(self->run, self->name, why);
         return;
     }

@@ -31,7 +31,7 @@ static void count_comparison(check *self, const char *name, double part)
     self->compared++;
     if (part <= 1)
         return;
-    printf("    %s: %.3g times what is allowed\n", name, part);
+    printf("    %s: %.3g times the tolerance\n", name, part);
     self->failures++;
 }
 

@@ -217,7 +217,7 @@ static void damage_built(tuff_device *device, graph_builder build, const void *c
         return;
     write_graph(plan->graph, &bytes);
     const int read = damage(device, &bytes, &from, times);
-    print_message("%d of %d damaged graphs were graphs\n", read, times);
+    print_message("%d of %d damaged graphs were accepted\n", read, times);
     assert_true(read < times);
     for (size_t size = 0; size < bytes.length; size += 1 + bytes.length / 500)
         assert_false(is_read(device, bytes.data, size));

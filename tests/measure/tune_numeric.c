@@ -87,7 +87,7 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
     if (!same) {
         text name = {0};
         tuff__config_format(&config, &name);
-        printf("    %s\n      %s changes bits\n", at->key, tuff__text_get(&name));
+        printf("    %s\n      %s changes bits, but must not\n", at->key, tuff__text_get(&name));
         tuff__text_free(&name);
     }
 }
@@ -172,7 +172,7 @@ static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 static int print_tally(const tally *counts)
 {
     int wrong = 0;
-    printf("    %d bases, %d variants the same, %d changed by others\n", counts->bases, counts->same, counts->changed);
+    printf("    %d base configurations, %d variants with the same bits, %d where tunables that may change bits did\n", counts->bases, counts->same, counts->changed);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable_info *info = tuff__tunable_info((tunable)i);
         const bool keeps = tuff__tunable_keeps_bits((tunable)i);

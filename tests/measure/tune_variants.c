@@ -96,9 +96,9 @@ static void ask_host(tuff_device *device, const struct fusion *fusion, int task,
     const tune_config none = {.set = {0}};
     const tuff_status status = tuff__oracle_check(device, on, fusion, task, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
-        fail_msg("%s: the host: %s", key, tuff_error());
+        fail_msg("%s: expected values on the host: %s", key, tuff_error());
     if (status == TUFF_OK && wrong[0] != '\0')
-        fail_msg("%s: the default, by the host: %s", key, wrong);
+        fail_msg("%s: the default, compared with the host: %s", key, wrong);
     counts->checked += status == TUFF_OK;
     assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
     if (status != TUFF_OK)
@@ -132,7 +132,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
-        printf("    %s\n      %s\n      cannot be: %.200s\n", key, tuff__text_get(&name), tuff_error());
+        printf("    %s\n      %s\n      not possible: %.200s\n", key, tuff__text_get(&name), tuff_error());
         counts->impossible++;
     } else {
         assert_int_equal(status, TUFF_OK);

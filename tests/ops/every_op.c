@@ -99,7 +99,7 @@ static void run_device(const tuff_device_info *info, const suite_options *option
     }
     tuff_device_close(device);
     if (failures > 0)
-        fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
+        fail_msg("%s, %s: %lld elements exceed the tolerance", info->selector, info->name, (long long)failures);
 }
 
 /* Each op must have a case on the reference, and one on a driver if there is one. */

@@ -76,7 +76,7 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
     const fault_device *self = state;
     const uint64_t hash = hash_of(self, config);
     if (hash % 4 == 0 && !is_default(config)) {
-        (void)FAIL(TUFF_E_USAGE, "fault evaluator: it does not divide");
+        (void)FAIL(TUFF_E_USAGE, "fault evaluator: the tile does not divide the size");
         return EVALUATION_INVALID;
     }
     *out =
@@ -91,7 +91,7 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
 static tune_evaluation broken(fault_device *self)
 {
     self->broken++;
-    (void)FAIL(TUFF_E_USAGE, "fault evaluator: a call out of order");
+    (void)FAIL(TUFF_E_USAGE, "fault evaluator: calls in the wrong order");
     return EVALUATION_FAILED;
 }
 

@@ -295,7 +295,7 @@ unsigned char *differential_bytes(const differential *self, tuff_device *device,
     for (int i = 1; i < runs && good; i++) {
         good = run_and_read(self, plan, again) == TUFF_OK;
         if (good && memcmp(bytes, again, *size) != 0)
-            fail_msg("%s: run %d gave other bits", self->name, i);
+            fail_msg("%s: run %d gave different bits", self->name, i);
     }
     if (!good)
         tell(self, device, options, tuff_error());

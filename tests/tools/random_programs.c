@@ -186,7 +186,7 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
             strcmp(expected->state.tensors[i].name, "1.out.weight") == 0)
             noise = expected->steps[1].noise[i];
     if (!(noise > 2e-7 && noise < 2e-6))
-        fail_msg("it moves by %g", noise);
+        fail_msg("expected noise between 2e-7 and 2e-6, got %g", noise);
     program_expectation_free(expected);
     tuff_device_close(host);
 }

@@ -220,7 +220,7 @@ static void hear_of_waiting(void *user, tuff_log_level level, const char *text)
     (*(int *)user)++;
     assert_int_equal(level, TUFF_LOG_WARNING);
     if (!strstr(text, "a source has not returned for 0.05 s"))
-        fail_msg("the warning is \"%s\"", text);
+        fail_msg("unexpected warning: \"%s\"", text);
     tuff__sleep(200000000);
     let_go();
 }
@@ -393,7 +393,7 @@ static void refuses_nonsense(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         options.fields = &wrong[i];
         if (tuff_loader_create(NULL, &options))
-            fail_msg("field %zu is taken", i);
+            fail_msg("field %zu is accepted", i);
         assert_int_equal(strncmp(tuff_error(), "loader: ", 8), 0);
     }
     tuff_loader_options others[16];
@@ -419,7 +419,7 @@ static void refuses_nonsense(void **state)
         .fields = &one_number, .field_count = 1, .batch_size = 1, .batch = fill_nothing, .keep_last = true};
     for (int i = 0; i < 16; i++) {
         if (tuff_loader_create(NULL, &others[i]))
-            fail_msg("options %d are taken", i);
+            fail_msg("options %d are accepted", i);
         assert_int_equal(strncmp(tuff_error(), "loader: ", 8), 0);
     }
     assert_null(tuff_loader_create(NULL, NULL));

@@ -67,7 +67,7 @@ static void plant_in(trainer *self, int index, const char *before, size_t size)
             fail_msg("%s[%lld]: the state changed", specs[index].name, (long long)at);
         free(now);
         if (trainer_float(self, "scale") != 512)
-            fail_msg("%s[%lld]: the scale is %g", specs[index].name, (long long)at,
+            fail_msg("%s[%lld]: unexpected loss scale %g", specs[index].name, (long long)at,
                      (double)trainer_float(self, "scale"));
     }
     free(gradient);

@@ -126,7 +126,7 @@ static void check_all(tuff_device *device)
         const tuff_optimizer_options options = options_of(object);
         trainer self = trainer_make(device, of.specs, of.count, &(trainer_options){.optimizer = &options});
         run_steps(&self, &of);
-        print_message("    %s: %.3f of the bar\n", title, compare(&self, &of, title));
+        print_message("    %s: %.3f of the tolerance\n", title, compare(&self, &of, title));
         trainer_drop(&self);
         json_decref(object);
     }

@@ -235,7 +235,7 @@ static void racing_readers_lose_none(void **state)
         assert_int_equal(count_files(), 0);
         unshare_memory(on, sizeof *on);
     }
-    print_message("%d of %d were told more than once\n", twice, 30 * JOURNALS);
+    print_message("%d of %d were reported more than once\n", twice, 30 * JOURNALS);
 }
 
 static tuff_status refuse(const journal_strike *strike, void *state)

@@ -381,7 +381,7 @@ static void killed_writers_lose_nothing(void **state)
         tuff__store_close(store);
     }
     assert_true(damaged <= FILES * ROUNDS);
-    print_message("%d kills, %llu lines, %llu torn, no other lost\n", FILES * ROUNDS, (unsigned long long)lines,
+    print_message("%d kills, %llu lines, %llu torn, no other line lost\n", FILES * ROUNDS, (unsigned long long)lines,
                   (unsigned long long)damaged);
 }
 

@@ -206,8 +206,8 @@ void expect_heard(const char *subject, int times)
     if (count == times)
         return;
     for (int i = 0; i < heard.count; i++)
-        print_message("    heard: %s\n", heard.lines[i]);
-    fail_msg("\"%s\" was said %d times, not %d", subject, count, times);
+        print_message("    logged: %s\n", heard.lines[i]);
+    fail_msg("\"%s\" was logged %d times, not %d", subject, count, times);
 }
 
 static void remove_marks(void)

@@ -519,7 +519,7 @@ static void check_identity(const char *selector)
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         identify(selector, questions[i], other, sizeof other);
         if (strcmp(defaults, other) == 0)
-            fail_msg("question %#x makes no other identity", questions[i]);
+            fail_msg("query %#x does not change the identity", questions[i]);
     }
     tuff__cl.GetPlatformInfo = faulty_GetPlatformInfo;
     tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;

@@ -310,7 +310,7 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
     device_clock.slowness = PACE_CAUTION;
     train(device, paced, submissions);
     assert_false(device_clock.is_dead);
-    print_message("  longest submission %.2f s; %d to %d a step\n", device_clock.longest / SECOND, submissions[0],
+    print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND, submissions[0],
                   submissions[STEPS - 1]);
     assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
@@ -341,7 +341,7 @@ static void predictions_follow_what_is_measured(void **state)
     device_clock.longest = 0;
     device_clock.slowness = 0.1;
     train(device, paced, submissions);
-    print_message("  on a fast one %d, then %d submissions a step\n", submissions[0], submissions[STEPS - 1]);
+    print_message("  on a fast device %d, then %d submissions per step\n", submissions[0], submissions[STEPS - 1]);
     assert_true(submissions[STEPS - 1] <= 2);
     assert_true(device_clock.longest <= 0.5 * SECOND);
     close_gpu(device);

@@ -81,7 +81,7 @@ static void tells_versions_of_a_driver_apart(void **state)
             properties->apiVersion += VK_MAKE_API_VERSION(0, 0, 1, 0);
         char *text = tuff__vulkan_identity(&other);
         if (strcmp(text, defaults) == 0)
-            fail_msg("change %d makes no other identity", i);
+            fail_msg("change %d does not change the identity", i);
         tuff__free(text);
     }
     assert_non_null(strstr(defaults, "SPIR-V "));

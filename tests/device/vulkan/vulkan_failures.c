@@ -381,7 +381,7 @@ static bool has_driver(void)
 int main(void)
 {
     if (!has_compiler || !has_driver()) {
-        printf("no Vulkan devices, or a build without compiler\n");
+        printf("no Vulkan device or no GLSL compiler\n");
         return 77;
     }
     const struct CMUnitTest tests[] = {

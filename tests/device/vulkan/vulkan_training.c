@@ -75,7 +75,7 @@ int main(void)
     if (answer != 0)
         return answer;
     if (!validated || !has_compiler) {
-        puts(validated ? "no compiler of GLSL" : "no validation layer");
+        puts(validated ? "no GLSL compiler" : "no validation layer");
         return 77;
     }
     const struct CMUnitTest tests[] = {

@@ -624,7 +624,7 @@ int main(void)
         cmocka_unit_test(a_lost_device_stays_lost),          cmocka_unit_test(memory_may_run_out),
     };
 #if defined(TUFF_WITH_SHADERC) && !TUFF_WITH_SHADERC
-    puts("this build compiles no GLSL");
+    puts("built without a GLSL compiler");
     return 77;
 #endif
     const int answer = start_applications();
