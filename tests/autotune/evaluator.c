@@ -477,7 +477,7 @@ static void pause_within_a_run(tuff_device *device)
     tuning_task *task = on.by.state;
     expect_default(&on, EVALUATION_GOOD, NULL);
     fault.timeouts = 1;
-    expect_default(&on, EVALUATION_SLOW, "longer than it may");
+    expect_default(&on, EVALUATION_SLOW, "the wait timed out");
     assert_false(task->session->lost);
     expect_default(&on, EVALUATION_GOOD, NULL);
     fault.timeouts = 100;

@@ -84,8 +84,8 @@ static void keep_to(tuff_device *device, tuff_fuse_mode fuse, uint64_t percent)
     tuff_plan *plan = plan_of(deep_network, NULL, device, &options, &info);
     if (!plan)
         fail_msg("%s", tuff_error());
-    print_message("    %" PRIu64 " bytes; with a budget of %" PRIu64 ": %" PRIu64 " bytes in %d tasks\n", whole.memory_peak,
-                  options.memory_budget, info.memory_peak, info.task_count);
+    print_message("    %" PRIu64 " bytes; with a budget of %" PRIu64 ": %" PRIu64 " bytes in %d tasks\n",
+                  whole.memory_peak, options.memory_budget, info.memory_peak, info.task_count);
     assert_true(info.memory_peak > 0 && info.memory_peak <= options.memory_budget);
     differential_create(&graph, "deep network", deep_network, NULL, 7);
     assert_int_equal(differential_run(&graph, device, &options), 0);

@@ -152,7 +152,8 @@ static void budgets_on(tuff_device *device)
             assert_true(fabsf(dx[i] - whole[i]) <= 1e-5f);
         percent -= 3;
     }
-    print_message("    %d tasks; %3d %% of the memory: %d tasks\n", info.task_count, (int)percent + 3, least.task_count);
+    print_message("    %d tasks; %3d %% of the memory: %d tasks\n", info.task_count, (int)percent + 3,
+                  least.task_count);
 }
 
 static void what_is_compared_is_not_recomputed(void **state)

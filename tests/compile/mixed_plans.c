@@ -149,9 +149,10 @@ static void check_step(tuff_device *device, const model_config *model, const tuf
     tuff_plan_info info;
     step mixed = make_step(device, model, options);
     assert_int_equal(tuff_plan_describe(mixed.plan, &info), TUFF_OK);
-    print_message("    family %d, precision %d: %d of %d matmuls narrow, %.3f of the f32 memory, %d additional launches\n",
-                  (int)options->family, (int)options->precision, info.narrow_matmul_count, info.matmul_count,
-                  (double)info.memory_peak / (double)plain->memory_peak, info.dispatch_count - plain->dispatch_count);
+    print_message(
+        "    family %d, precision %d: %d of %d matmuls narrow, %.3f of the f32 memory, %d additional launches\n",
+        (int)options->family, (int)options->precision, info.narrow_matmul_count, info.matmul_count,
+        (double)info.memory_peak / (double)plain->memory_peak, info.dispatch_count - plain->dispatch_count);
     assert_true(10 * info.narrow_matmul_count >= 9 * info.matmul_count);
     assert_true(10 * info.memory_peak <= 6 * plain->memory_peak);
     assert_int_equal(count_conversions(mixed.plan), 0);

@@ -538,8 +538,8 @@ static void plant_fault(plan_under_test *in, const fault *planted_fault, const s
     }
     print_message("%s: %d faults planted\n", planted_fault->name, planted);
     if (planted == 0 || missed > 0)
-        fail_msg("%s: %d of %d faults were not detected, the last at %d (%s)", planted_fault->name, missed, planted, last,
-                 last < healthy->launch_count ? healthy->launches[last].body : "");
+        fail_msg("%s: %d of %d faults were not detected, the last at %d (%s)", planted_fault->name, missed, planted,
+                 last, last < healthy->launch_count ? healthy->launches[last].body : "");
 }
 
 static void plant_all(tuff_device *device, tuff_precision precision)

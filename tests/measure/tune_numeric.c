@@ -172,7 +172,8 @@ static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 static int print_tally(const tally *counts)
 {
     int wrong = 0;
-    printf("    %d base configurations, %d variants with the same bits, %d where tunables that may change bits did\n", counts->bases, counts->same, counts->changed);
+    printf("    %d base configurations, %d variants with the same bits, %d where tunables that may change bits did\n",
+           counts->bases, counts->same, counts->changed);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable_info *info = tuff__tunable_info((tunable)i);
         const bool keeps = tuff__tunable_keeps_bits((tunable)i);

@@ -144,8 +144,7 @@ static void costs_tell_fast_from_slow(void **state)
         sum += pairs > 0 ? (double)right / (double)pairs : 0;
         count += pairs > 0;
     }
-    print_message("costs: %.3f of the pairs are in the right order, averaged over %d recordings\n", sum / count,
-                  count);
+    print_message("costs: %.3f of the pairs are in the right order, averaged over %d recordings\n", sum / count, count);
     assert_true(count > 0 && sum / count >= told_apart);
     recordings_free(&all);
 }

@@ -178,8 +178,9 @@ static void what_is_foreseen_goes_first(void **state)
             const search_settings settings = {.max_compiles = 16, .patience = -1, .seed = seed};
             means[foresight + 1] += (double)run(&device, &settings).nanoseconds[1] / SEEDS;
         }
-    print_message("after 16 compiles: %.0f us with reversed predictions, %.0f us without predictions, %.0f us with correct ones\n", means[0] * 1e-3,
-                  means[1] * 1e-3, means[2] * 1e-3);
+    print_message("after 16 compiles: %.0f us with reversed predictions, %.0f us without predictions, %.0f us with "
+                  "correct ones\n",
+                  means[0] * 1e-3, means[1] * 1e-3, means[2] * 1e-3);
     assert_true(means[2] < 0.95 * means[1]);
     assert_true(means[0] < 1.6 * means[1]);
 }

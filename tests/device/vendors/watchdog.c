@@ -310,8 +310,8 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
     device_clock.slowness = PACE_CAUTION;
     train(device, paced, submissions);
     assert_false(device_clock.is_dead);
-    print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND, submissions[0],
-                  submissions[STEPS - 1]);
+    print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND,
+                  submissions[0], submissions[STEPS - 1]);
     assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
     /* Without pacing submissions take longer than a second. */

@@ -181,7 +181,8 @@ static void cut(uint32_t row)
     simulated.longest = 0;
     simulated.submissions = 0;
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
-    print_message("  rows of %u: longest submission %.2f s, %d submissions per run", row, simulated.longest, simulated.submissions);
+    print_message("  rows of %u: longest submission %.2f s, %d submissions per run", row, simulated.longest,
+                  simulated.submissions);
     assert_true(simulated.longest <= 1);
     assert_true(simulated.submissions >= 10);
     /* On a fast device the recording becomes one submission again. */
