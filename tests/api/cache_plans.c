@@ -37,7 +37,7 @@ static int find_key(tuff_plan *plan, const char *family, tuff_plan_key_info *out
 
 static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1";
 
-static void ask_and_pin(tuff_device *device)
+static void explain_and_pin(tuff_device *device)
 {
     tune_environment parts;
     tuff_cache_match answer;
@@ -96,7 +96,7 @@ static void ask_and_pin(tuff_device *device)
 static void devices_and_plans_are_asked(void **state)
 {
     (void)state;
-    for_drawn_drivers(ask_and_pin);
+    for_drawn_drivers(explain_and_pin);
 }
 
 static void the_reference_device_has_no_records(void **state)

@@ -264,7 +264,7 @@ static int race_to_death(const char *selector)
     return 0;
 }
 
-static void let_die(const char *selector)
+static void run_and_crash(const char *selector)
 {
     int status;
     (void)fflush(NULL);
@@ -285,7 +285,7 @@ static void a_device_that_ends_processes_does_so_once(void **state)
     char first[32];
     int entered, forgotten;
     const int count = count_devices(first, sizeof first);
-    let_die(first);
+    run_and_crash(first);
     const tuff_device_race_result without = hold("deadly", NULL, true, &entered);
     assert_int_equal(without.left_out, 1);
     assert_string_not_equal(without.selector, first);

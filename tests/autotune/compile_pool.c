@@ -59,7 +59,7 @@ static int find_compiled(tuning_task *task)
     return found;
 }
 
-static void look_for_programs(tuff_device *device)
+static void check_programs(tuff_device *device)
 {
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
@@ -83,7 +83,7 @@ static void every_program_is_found(void **state)
     (void)state;
     use_cache_subfolder("found");
     tuff__compile_pool_threads = THREADS;
-    for_drawn_api(0, look_for_programs);
+    for_drawn_api(0, check_programs);
 }
 
 /* A candidate that is compiled ahead but never requested is waited for only while it is in the compiler. */

@@ -75,7 +75,7 @@ static void remove_stores(void)
     assert_int_equal(system(line), 0);
 }
 
-static int known(const tuff_tune_stats *stats)
+static int count_known_keys(const tuff_tune_stats *stats)
 {
     return stats->hits[TUFF_TUNE_HIT_PIN] + stats->hits[TUFF_TUNE_HIT_SAME];
 }
@@ -102,7 +102,7 @@ static void learn_and_remember(tuff_device *device)
     for (int attempt = 0; attempt < 6 && missing > 0; attempt++) {
         stats = compile_and_run(device, &quick, &tuned);
         assert_true(stats.keys >= 2 && stats.tasks >= stats.keys);
-        assert_int_equal(stats.measured + known(&stats), stats.keys);
+        assert_int_equal(stats.measured + count_known_keys(&stats), stats.keys);
         assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
         expect_close(&plain, &tuned);
         missing = stats.measured;
@@ -112,7 +112,7 @@ static void learn_and_remember(tuff_device *device)
     assert_int_equal(stats.launches, 0);
     stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
                             &again);
-    assert_int_equal(known(&stats), stats.keys);
+    assert_int_equal(count_known_keys(&stats), stats.keys);
     assert_memory_equal(&tuned, &again, sizeof tuned);
 }
 
@@ -363,7 +363,7 @@ static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *sq
         (void)fclose(file);
     stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
                             &got);
-    return known(&stats);
+    return count_known_keys(&stats);
 }
 
 /* With the least memory in which every key can be measured they take turns; with less, keys are only skipped. */

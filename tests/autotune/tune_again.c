@@ -42,7 +42,7 @@ static tuff_graph *make_graph(tuff_device *device)
     return graph;
 }
 
-static void ask_keys(tuff_plan *plan, outcome *out)
+static void read_keys(tuff_plan *plan, outcome *out)
 {
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {
         tuff_plan_key_info key;
@@ -63,7 +63,7 @@ static tuff_status compile_and_try_run(tuff_device *device, const tuff_compile_o
     if (!plan)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff_plan_tune_stats(plan, &out->stats), TUFF_OK);
-    ask_keys(plan, out);
+    read_keys(plan, out);
     write_steps(plan, "x", ROWS * 40, 13, 8);
     write_steps(plan, "w", 40 * COLUMNS, 11, 16);
     const tuff_status status = tuff_plan_run(plan);
@@ -456,7 +456,7 @@ static bool did_patience_end(tuff_device *device, char *environment, const char 
 
 /* A search that ran out of time continues if there is much more time, and not otherwise; one that ended by patience
    continues if that is greater. */
-static void go_on(tuff_device *device)
+static void continue_search(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
     (void)snprintf(folder, sizeof folder, "time %s", tuff__device_info(device)->selector);
@@ -484,7 +484,7 @@ static void go_on(tuff_device *device)
 static void more_time_is_used(void **state)
 {
     (void)state;
-    for_drawn_api(1, go_on);
+    for_drawn_api(1, continue_search);
 }
 
 /* A process that dies while it tries the default of a key. */

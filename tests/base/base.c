@@ -348,7 +348,7 @@ typedef struct heard {
     char line[5000];
 } heard;
 
-static void hear(void *user, tuff_log_level level, const char *line)
+static void record_message(void *user, tuff_log_level level, const char *line)
 {
     heard *ears = user;
     ears->count++;
@@ -364,7 +364,7 @@ static void the_log_reaches_its_callback_in_lines(void **state)
     (void)state;
     static heard ears;
     tuff__log(TUFF_LOG_ERROR, "nobody hears this");
-    tuff_set_log(hear, &ears);
+    tuff_set_log(record_message, &ears);
     tuff__log(TUFF_LOG_WARNING, "one\ntwo %d\n", 3);
     assert_int_equal(ears.count, 2);
     assert_int_equal(ears.level, TUFF_LOG_DEBUG);

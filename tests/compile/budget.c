@@ -121,7 +121,7 @@ static void so_do_plans_without_fusion(void **state)
 }
 
 /* Returns the number after a word of the error message. */
-static uint64_t number_behind(const char *word)
+static uint64_t number_after(const char *word)
 {
     const char *at = strstr(tuff_error(), word);
     if (!at)
@@ -135,8 +135,8 @@ static void refuse(tuff_device *device)
     tuff_plan_info info;
     assert_null(plan_of(deep_network, NULL, device, &options, &info));
     assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
-    assert_int_equal(number_behind("budget is "), 4096);
-    options.memory_budget = number_behind("recomputation is ");
+    assert_int_equal(number_after("budget is "), 4096);
+    options.memory_budget = number_after("recomputation is ");
     assert_true(info_of(device, &options).memory_peak <= options.memory_budget);
 }
 

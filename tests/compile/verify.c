@@ -449,7 +449,7 @@ static void *copy_of(const void *data, size_t size)
     return memcpy(made, data, size);
 }
 
-static snapshot take(const launch_list *made)
+static snapshot take_snapshot(const launch_list *made)
 {
     snapshot now = {.launches = copy_of(made->launches, (size_t)made->launch_count * sizeof *made->launches),
                     .buffers = copy_of(made->buffers, (size_t)made->buffer_count * sizeof *made->buffers),
@@ -546,7 +546,7 @@ static void plant_all(tuff_device *device, tuff_precision precision)
 {
     plan_under_test in;
     create_plan_under_test(device, precision, false, &in);
-    snapshot healthy = take(in.made);
+    snapshot healthy = take_snapshot(in.made);
     const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         const bool of_buffers = faults[i].plant == wrong_part || faults[i].plant == moved_part ||
@@ -573,7 +573,7 @@ static void plant_in_parts(tuff_device *device)
 {
     plan_under_test in;
     create_parts_under_test(device, &in);
-    snapshot healthy = take(in.made);
+    snapshot healthy = take_snapshot(in.made);
     for (size_t i = 0; i < sizeof faults_of_order / sizeof faults_of_order[0]; i++)
         plant_fault(&in, &faults_of_order[i], &healthy, healthy.launch_count);
     forget(&healthy);

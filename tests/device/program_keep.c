@@ -25,7 +25,7 @@ static void forget(void)
 
 static int asked;
 
-static bool say_costly(driver_device *device)
+static bool is_always_costly(driver_device *device)
 {
     (void)device;
     return true;
@@ -94,7 +94,7 @@ static void check_costly_bytes(tuff_device *device)
     driver costly = *device->driver;
     real = device->driver;
     costly.program_create = want_none;
-    costly.is_binary_costly = say_costly;
+    costly.is_binary_costly = is_always_costly;
     costly.program_bytes = count_bytes;
     device->driver = &costly;
     forget();

@@ -176,7 +176,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
     return status == TUFF_OK;
 }
 
-static void give_sum(unsigned char *data, size_t size)
+static void update_checksum(unsigned char *data, size_t size)
 {
     const uint32_t sum = tuff__crc32(data + HEAD, size - HEAD);
     for (int i = 0; i < 4; i++)
@@ -200,7 +200,7 @@ static int damage(tuff_device *device, const text *bytes, rng *from, int times)
         }
         if (memcmp(data, bytes->data, bytes->length) != 0)
             assert_false(is_read(device, data, bytes->length));
-        give_sum(data, bytes->length);
+        update_checksum(data, bytes->length);
         read += is_read(device, data, bytes->length);
     }
     free(data);

@@ -131,7 +131,7 @@ static void expect_same_phases(const tuff_graph *a, const tuff_graph *b)
     assert_int_equal(a->nodes[a->node_count - 1]->phase, TUFF_PHASE_OPTIMIZER);
 }
 
-static void go_around(tuff_device *device)
+static void save_and_load_again(tuff_device *device)
 {
     const tuff_compile_options compile = {.memory_budget = 1 << 30,
                                           .precision = TUFF_PRECISION_BF16,
@@ -164,7 +164,7 @@ static void go_around(tuff_device *device)
 static void a_loaded_graph_is_the_same(void **state)
 {
     (void)state;
-    for_drawn_drivers(go_around);
+    for_drawn_drivers(save_and_load_again);
 }
 
 static tuff_device *reference(void)
@@ -178,7 +178,7 @@ static void it_is_the_same_on_the_reference_device(void **state)
 {
     (void)state;
     tuff_device *device = reference();
-    go_around(device);
+    save_and_load_again(device);
     tuff_device_close(device);
 }
 

@@ -146,7 +146,7 @@ typedef struct visit {
     tally *counts;
 } visit;
 
-static bool says_enough(const tally *counts)
+static bool has_enough_variants(const tally *counts)
 {
     return counts->same > 20 && counts->changed > 0;
 }
@@ -157,7 +157,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     tally *counts = by->counts;
     const int number = counts->visited++;
     const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_drawn_for_api(by->device, number);
-    const bool is_wanted = counts->is_second ? !is_drawn && !says_enough(counts) : is_drawn;
+    const bool is_wanted = counts->is_second ? !is_drawn && !has_enough_variants(counts) : is_drawn;
     if (!verbose && !is_wanted)
         return;
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = counts});
@@ -197,7 +197,7 @@ static void try_models(tuff_device *device)
     tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
     assert_non_null(optimizer);
     /* Tasks that were not drawn follow if the drawn ones do not cover enough. */
-    for (int pass = 0; pass < 2 && (pass == 0 || (!verbose && !says_enough(&counts))); pass++) {
+    for (int pass = 0; pass < 2 && (pass == 0 || (!verbose && !has_enough_variants(&counts))); pass++) {
         counts.is_second = pass == 1;
         counts.visited = 0;
         try_graph(device, train_graph(device, &model, optimizer, 3), &counts);

@@ -89,8 +89,8 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
 }
 
 /* Checks the default, whose results are kept; then results that no kernel computed. */
-static void ask_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on, const char *key,
-                     tally *counts)
+static void compare_with_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on,
+                              const char *key, tally *counts)
 {
     char wrong[128] = "";
     const tune_config none = {.set = {0}};
@@ -235,7 +235,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &config))
             try_choice(device, fusion, task, &config, on, key, counts);
-    ask_host(device, fusion, task, on, key, counts);
+    compare_with_host(device, fusion, task, on, key, counts);
     tuff__test_buffers_destroy(on);
 }
 

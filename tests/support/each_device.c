@@ -174,7 +174,7 @@ int drawn_turn(const char *question, int number, int count)
     return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
 }
 
-static bool is_last_of_api(const char *selector)
+static bool is_last_driver_of_api(const char *selector)
 {
     int before = 0;
     return count_of_api(selector, &before) == before + 1;
@@ -187,7 +187,7 @@ static bool is_device_chosen(void)
 }
 
 /* Whether a number draws the device of a selector among those of its API. */
-static bool is_drawn_of_api(const char *selector, int number)
+static bool is_drawn_driver_of_api(const char *selector, int number)
 {
     char api[16];
     int before = 0;
@@ -219,7 +219,7 @@ bool is_drawn_for_device(const tuff_device *device, int number)
 
 bool is_drawn_for_device_per_api(const tuff_device *device, int number)
 {
-    return is_thorough() || is_device_chosen() || is_drawn_of_api(tuff__device_info(device)->selector, number);
+    return is_thorough() || is_device_chosen() || is_drawn_driver_of_api(tuff__device_info(device)->selector, number);
 }
 
 bool is_drawn_for_api(const tuff_device *device, int number)
@@ -247,8 +247,8 @@ static bool is_among(device_set which, const tuff_device_info *info)
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return which == ALL_DEVICES || which == DRAWN_DEVICES;
     if (which == DRAWN_DRIVERS || which == DRAWN_DEVICES)
-        return is_drawn_of_api(info->selector, 0);
-    return which != LAST_DRIVERS || is_last_of_api(info->selector);
+        return is_drawn_driver_of_api(info->selector, 0);
+    return which != LAST_DRIVERS || is_last_driver_of_api(info->selector);
 }
 
 /* Runs test on each device of a set; if turn is not negative, only on the API that it draws. */

@@ -46,7 +46,7 @@ static program_totals totals;
 static tuff_device *reference;
 static double seconds; /* for each driver; 0: no limit */
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec at;
     assert_int_equal(timespec_get(&at, TIME_UTC), TIME_UTC);
@@ -59,8 +59,8 @@ static void check_programs(tuff_device *device)
     const uint64_t count = number_from("TUFF_RANDOM_PROGRAMS", seconds > 0 ? UINT64_MAX : 1);
     program_context context = {.device = device, .reference = reference};
     program_totals own = {.programs = 0};
-    const double begin = now();
-    for (uint64_t i = 0; i < count && (seconds == 0 || now() - begin < seconds); i++)
+    const double begin = seconds_now();
+    for (uint64_t i = 0; i < count && (seconds == 0 || seconds_now() - begin < seconds); i++)
         program_check_seed(&context, first_seed() + i, &own, print_failure, (void *)selector);
     program_context_clear(&context);
     print_message("    %" PRId64 " programs, %" PRId64 " further checks, %" PRId64 " elements\n", own.programs,

@@ -164,7 +164,7 @@ static void the_last_word_of_the_dead_counts(void **state)
     assert_int_equal(last.phase, JOURNAL_FIRST_RUN);
 }
 
-static tuff_status tell_board(const journal_strike *strike, void *state)
+static tuff_status count_strike(const journal_strike *strike, void *state)
 {
     board *on = state;
     (void)usleep(200);
@@ -210,7 +210,7 @@ static void racing_readers_lose_none(void **state)
                 journal_counts found;
                 while (!on->go)
                     (void)usleep(20);
-                check(tuff__journal_recover(scratch_folder(), tell_board, on, &found) == TUFF_OK);
+                check(tuff__journal_recover(scratch_folder(), count_strike, on, &found) == TUFF_OK);
                 check(found.damaged == 0);
                 _exit(0);
             }
@@ -226,7 +226,7 @@ static void racing_readers_lose_none(void **state)
             assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
         }
         journal_counts found;
-        assert_int_equal(tuff__journal_recover(scratch_folder(), tell_board, on, &found), TUFF_OK);
+        assert_int_equal(tuff__journal_recover(scratch_folder(), count_strike, on, &found), TUFF_OK);
         for (int i = 0; i < JOURNALS; i++) {
             /* Reported again only if a reader was killed between reporting and removing it. */
             assert_in_range(on->told[i], 1, victims ? CHILDREN + 1 : 1);

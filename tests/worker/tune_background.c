@@ -261,7 +261,7 @@ static void at_work_it_takes_a_share(void **state)
     for_drawn_api(5, keep_to_a_share);
 }
 
-static void be_locked_out(tuff_device *device)
+static void lock_out_worker(tuff_device *device)
 {
     subject_plan self;
     file_lock lock;
@@ -284,7 +284,7 @@ static void be_locked_out(tuff_device *device)
 static void locks_of_others_are_respected(void **state)
 {
     (void)state;
-    for_drawn_api(6, be_locked_out);
+    for_drawn_api(6, lock_out_worker);
 }
 
 /* Ends at any moment: before the thread begins, while it begins, between candidates, while one is compiled or runs. */
@@ -345,7 +345,7 @@ typedef struct listener {
     _Atomic int calls, foreign, stop_at;
 } listener;
 
-static bool hear(void *user, const tuff_tune_progress *now)
+static bool record_progress(void *user, const tuff_tune_progress *now)
 {
     listener *self = user;
     self->foreign += !pthread_equal(self->thread, pthread_self());
@@ -360,7 +360,7 @@ static void stop_by_callback(tuff_device *device)
     tuff_tune_options tuning = *longer.tuning;
     const tuff_compile_options options = {.tuning = &tuning};
     subject_plan self;
-    tuning.progress = hear;
+    tuning.progress = record_progress;
     tuning.user = &heard;
     forget_stores();
     set_idle(2 * MILLISECOND);
@@ -403,7 +403,7 @@ static void set(const char *name, const char *value)
     assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-static void ask_wrongly(tuff_device *device)
+static void pass_wrong_arguments(tuff_device *device)
 {
     forget_stores();
     set_idle(AN_HOUR);
@@ -434,7 +434,7 @@ static void ask_wrongly(tuff_device *device)
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
-    for_each_api(ask_wrongly);
+    for_each_api(pass_wrong_arguments);
 }
 
 static void the_reference_device_has_nothing_to_tune(void **state)
@@ -451,7 +451,7 @@ static void the_reference_device_has_nothing_to_tune(void **state)
 }
 
 /* Exits while something is measured, without destroying anything. */
-static int be_child(const char *selector)
+static int run_child(const char *selector)
 {
     static subject_plan self;
     tuff_device *device = tuff_device_open(selector);
@@ -501,6 +501,6 @@ int main(int count, char **arguments)
     };
     tuff_set_log(print_log, NULL);
     if (count == 3 && strcmp(arguments[1], "child") == 0)
-        return be_child(arguments[2]);
+        return run_child(arguments[2]);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

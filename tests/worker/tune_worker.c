@@ -51,7 +51,7 @@ static void measure_apart(tuff_device *device)
     plan_end(&self);
     assert_int_equal(count_open_files(), files);
     expect_no_child();
-    expect_heard("worker", 0);
+    expect_logged("worker", 0);
 }
 
 static void a_worker_measures(void **state)
@@ -67,8 +67,8 @@ static void crash_once(tuff_device *device)
     begin_with_worker("crash", "1");
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was killed by signal 9", 1);
-    expect_heard("this candidate is not tried again", 1);
+    expect_logged("was killed by signal 9", 1);
+    expect_logged("this candidate is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     plan_run(&self, 1);
@@ -90,8 +90,8 @@ static void crash_always(tuff_device *device)
     begin_with_worker("crash", "9");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was killed by signal 9", 2);
-    expect_heard("background tuning stops", 1);
+    expect_logged("was killed by signal 9", 2);
+    expect_logged("background tuning stops", 1);
     assert_true(stats.crashes == 2 && count_strikes(device) == 2);
     plan_run(&self, 1);
     plan_end(&self);
@@ -113,7 +113,7 @@ static void hang_once(tuff_device *device)
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
-    expect_heard("stopped responding", 1);
+    expect_logged("stopped responding", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 1);
     plan_run(&self, 1);
@@ -137,8 +137,8 @@ static void do_without(tuff_device *device, const char *file, const char *fault,
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.measured == 0 && stats.compiles == 0);
-        expect_heard(says, 1);
-        expect_heard("nothing is measured in the background", 1);
+        expect_logged(says, 1);
+        expect_logged("nothing is measured in the background", 1);
         plan_run(&self, 1);
         plan_end(&self);
         expect_no_child();
@@ -167,7 +167,7 @@ static void miss_it(tuff_device *device)
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_int_equal(stats.measured, 0);
-        expect_heard("cannot find the worker program", needed || !was_told);
+        expect_logged("cannot find the worker program", needed || !was_told);
         was_told = true;
         plan_end(&self);
     }
@@ -181,7 +181,7 @@ static void begin_badly(tuff_device *device)
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
     assert_true(stats.measured == 0 && stats.compiles == 0);
-    expect_heard("nothing is measured in the background", 1);
+    expect_logged("nothing is measured in the background", 1);
     plan_run(&self, 1);
     plan_end(&self);
     expect_no_child();
@@ -203,7 +203,7 @@ static void lose_devices(tuff_device *device)
         compile(&self, device, TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.compiles == 0);
-        expect_heard("background tuning stops after 3 workers", 1);
+        expect_logged("background tuning stops after 3 workers", 1);
         plan_run(&self, 1);
         plan_end(&self);
         expect_no_child();
@@ -242,7 +242,7 @@ static void give_up_plans(tuff_device *device)
     subject_plan last;
     begin_with_worker(NULL, "0");
     compile(&last, device, TUFF_ISOLATE_OFF);
-    expect_heard("TUFF_ISOLATE_OFF forbids", 1);
+    expect_logged("TUFF_ISOLATE_OFF forbids", 1);
     plan_end(&last);
     assert_int_equal(count_strikes(device), 0);
 }
@@ -272,7 +272,7 @@ static void children_may_be_ignored(void **state)
     for_drawn_api(0, ignore_children);
 }
 
-static int be_program(const char *selector)
+static int run_as_program(const char *selector)
 {
     static subject_plan self;
     tuff_device *device = tuff_device_open(selector);
@@ -347,9 +347,9 @@ int main(int count, char **arguments)
     if (!find_own_program())
         return 77;
     if (is_worker(count, arguments))
-        return be_worker();
+        return run_faulty_worker();
     if (count == 3 && strcmp(arguments[1], "program") == 0)
-        return be_program(arguments[2]);
-    tuff_set_log(hear_line, NULL);
+        return run_as_program(arguments[2]);
+    tuff_set_log(record_log_line, NULL);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

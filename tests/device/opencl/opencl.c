@@ -475,7 +475,7 @@ static void a_thread_is_lent_and_taken_back(void **state)
 /* The query whose answer is changed slightly. */
 static cl_uint changed_question;
 
-static void change_answer(cl_uint question, void *answer)
+static void change_value(cl_uint question, void *answer)
 {
     if (question == changed_question && answer)
         ((char *)answer)[0] ^= 1;
@@ -484,14 +484,14 @@ static void change_answer(cl_uint question, void *answer)
 static cl_int CL_API_CALL changed_platform_info(cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e)
 {
     const cl_int error = faults.real.GetPlatformInfo(a, b, c, d, e);
-    change_answer(b, d);
+    change_value(b, d);
     return error;
 }
 
 static cl_int CL_API_CALL changed_device_info(cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e)
 {
     const cl_int error = faults.real.GetDeviceInfo(a, b, c, d, e);
-    change_answer(b, d);
+    change_value(b, d);
     return error;
 }
 

@@ -60,7 +60,7 @@ static struct {
     int count, at;
 } making;
 
-static uint64_t tell_time(void)
+static uint64_t simulated_time(void)
 {
     return (uint64_t)device_clock.now;
 }
@@ -214,7 +214,7 @@ static void install(void)
     tuff__cl.GetEventInfo = tell_event;
     tuff__cl.SetEventCallback = refuse_callback;
     tuff__cl.ReleaseEvent = release_event;
-    tuff__pace_clock = tell_time;
+    tuff__pace_clock = simulated_time;
 }
 
 static void restore(void)
@@ -395,7 +395,7 @@ static void a_pause_says_little(void **state)
     pace self;
     pace_scale scale = 0;
     const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
-    tuff__pace_clock = tell_time;
+    tuff__pace_clock = simulated_time;
     device_clock.now = SECOND;
     tuff__pace_init(&self, true);
     /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */

@@ -33,7 +33,7 @@ static vulkan_api truth;
 static bool has_no_memory; /* fails to allocate command buffers */
 static int refusals;
 
-static uint64_t tell_time(void)
+static uint64_t simulated_time(void)
 {
     return (uint64_t)simulated.now;
 }
@@ -115,7 +115,7 @@ static void install(double group_cost)
     tuff__vk.vkWaitForFences = wait_for;
     tuff__vk.vkGetFenceStatus = fence_status;
     tuff__vk.vkAllocateCommandBuffers = allocate;
-    tuff__pace_clock = tell_time;
+    tuff__pace_clock = simulated_time;
     memset(&simulated, 0, sizeof simulated);
     simulated.group_cost = group_cost;
     simulated.now = SECOND;

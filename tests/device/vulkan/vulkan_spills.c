@@ -88,7 +88,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL tell(VkDevice device, const VkPipelineExec
     return VK_SUCCESS;
 }
 
-static uint64_t told_spills(driver_device *device, driver_program *program, const char *name, uint64_t value)
+static uint64_t spills_reported(driver_device *device, driver_program *program, const char *name, uint64_t value)
 {
     const VkPipelineExecutableStatisticFormatKHR whole = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR;
     told[0].name = "Instructions";
@@ -105,11 +105,11 @@ static void check_names(driver_device *device, driver_program *program)
 {
     const vulkan_api known = tuff__vk;
     tuff__vk.executable_statistics = tell;
-    assert_int_equal(told_spills(device, program, "Registers", 900), 0);
-    assert_int_equal(told_spills(device, program, "Scratch Memory Size", 2048), 32);
-    assert_int_equal(told_spills(device, program, "Local Memory Size", UINT64_C(16) << 32 | 144), 160);
-    assert_int_equal(told_spills(device, program, "SLM size", 48), 48);
-    assert_int_equal(told_spills(device, program, "Spills", 5), 20);
+    assert_int_equal(spills_reported(device, program, "Registers", 900), 0);
+    assert_int_equal(spills_reported(device, program, "Scratch Memory Size", 2048), 32);
+    assert_int_equal(spills_reported(device, program, "Local Memory Size", UINT64_C(16) << 32 | 144), 160);
+    assert_int_equal(spills_reported(device, program, "SLM size", 48), 48);
+    assert_int_equal(spills_reported(device, program, "Spills", 5), 20);
     /* The size counts, not the number of spill instructions. */
     told[2] = told[1];
     told[2].name = "Scratch Memory Size";
