@@ -136,7 +136,7 @@ static int be_child(const char *selector, const char *path)
 
 static outcome run_child(const char *selector, const char *cache)
 {
-    char line[1400], self[400], answer[300];
+    char line[1400], self[400], output[300];
     outcome made;
     int measured = -1;
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -146,8 +146,8 @@ static outcome run_child(const char *selector, const char *cache)
     FILE *child = popen(line, "r");
     assert_non_null(child);
     bool found = false;
-    while (fgets(answer, sizeof answer, child))
-        found = found || sscanf(answer, "CHILD %16" SCNx64 "%16" SCNx64 " %16" SCNx64 "%16" SCNx64 " %d", &made.plan[0],
+    while (fgets(output, sizeof output, child))
+        found = found || sscanf(output, "CHILD %16" SCNx64 "%16" SCNx64 " %16" SCNx64 "%16" SCNx64 " %d", &made.plan[0],
                                 &made.plan[1], &made.bits.high, &made.bits.low, &measured) == 5;
     assert_int_equal(pclose(child), 0);
     assert_true(found);

@@ -34,11 +34,11 @@ static tuff_graph *make_graph(tuff_device *device)
     return graph;
 }
 
-typedef struct answers {
+typedef struct outputs {
     float y[ROWS * COLUMNS], p[ROWS * COLUMNS];
-} answers;
+} outputs;
 
-static void run_graph(tuff_plan *plan, answers *out)
+static void run_graph(tuff_plan *plan, outputs *out)
 {
     write_steps(plan, "x", ROWS * INNER, 13, 8);
     write_steps(plan, "w", INNER * COLUMNS, 11, 16);
@@ -47,7 +47,7 @@ static void run_graph(tuff_plan *plan, answers *out)
     assert_int_equal(tuff_plan_read(plan, "p", out->p, sizeof out->p), TUFF_OK);
 }
 
-static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answers *out)
+static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, outputs *out)
 {
     tuff_tune_stats stats;
     tuff_graph *graph = make_graph(device);
@@ -60,7 +60,7 @@ static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_o
     return stats;
 }
 
-static void expect_close(const answers *a, const answers *b)
+static void expect_close(const outputs *a, const outputs *b)
 {
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         assert_true(fabsf(a->y[i] - b->y[i]) <= 1e-5f);
@@ -87,7 +87,7 @@ static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = 
 /* Time may run out before all keys are measured, so that it may take a few starts until all are known. */
 static void learn_and_remember(tuff_device *device)
 {
-    answers plain, tuned, again;
+    outputs plain, tuned, again;
     remove_stores();
     tuff_tune_stats stats = compile_and_run(device, &off, &plain);
     assert_int_equal(stats.keys, 0);
@@ -143,21 +143,21 @@ typedef struct told_key {
 static struct {
     told_key keys[16];
     int count, calls, stop_at, most_done;
-} told;
+} reported;
 
 static bool listen(void *user, const tuff_tune_progress *now)
 {
     (void)user;
     int i = 0;
-    while (i < told.count && strcmp(told.keys[i].key, now->key) != 0)
+    while (i < reported.count && strcmp(reported.keys[i].key, now->key) != 0)
         i++;
     assert_true(i < 16);
-    told.count += i == told.count;
-    (void)snprintf(told.keys[i].key, sizeof told.keys[i].key, "%s", now->key);
-    (void)snprintf(told.keys[i].best, sizeof told.keys[i].best, "%s", now->best);
-    assert_true(now->keys_done >= told.most_done && now->keys_done <= now->key_count);
-    told.most_done = now->keys_done;
-    return ++told.calls < told.stop_at;
+    reported.count += i == reported.count;
+    (void)snprintf(reported.keys[i].key, sizeof reported.keys[i].key, "%s", now->key);
+    (void)snprintf(reported.keys[i].best, sizeof reported.keys[i].best, "%s", now->best);
+    assert_true(now->keys_done >= reported.most_done && now->keys_done <= now->key_count);
+    reported.most_done = now->keys_done;
+    return ++reported.calls < reported.stop_at;
 }
 
 static int count_kept(tuff_device *device)
@@ -165,14 +165,14 @@ static int count_kept(tuff_device *device)
     char environment[ENVIRONMENT_SIZE];
     tune_store *store = open_device_store(device, environment);
     int kept = 0;
-    for (int i = 0; i < told.count; i++) {
+    for (int i = 0; i < reported.count; i++) {
         const tune_record *win =
-            tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(told.keys[i].key), NULL);
-        if (told.keys[i].best[0] == '\0')
+            tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(reported.keys[i].key), NULL);
+        if (reported.keys[i].best[0] == '\0')
             continue;
         assert_non_null(win);
         if (tuff__record_is_seed(win))
-            assert_string_equal(win->candidate, told.keys[i].best);
+            assert_string_equal(win->candidate, reported.keys[i].best);
         kept++;
     }
     tuff__store_close(store);
@@ -183,22 +183,22 @@ static int count_kept(tuff_device *device)
 static void stop_anywhere(tuff_device *device)
 {
     enum { MILLISECONDS = 2000 };
-    answers got;
+    outputs got;
     int kept = 0;
     tuff_compile_options options = {
         .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = MILLISECONDS, .progress = listen}};
     bool was_stopped = true;
     for (int stop_at = 1; was_stopped; stop_at += 1 + stop_at / 2) {
-        memset(&told, 0, sizeof told);
-        told.stop_at = stop_at;
+        memset(&reported, 0, sizeof reported);
+        reported.stop_at = stop_at;
         remove_stores();
         const tuff_tune_stats stats = compile_and_run(device, &options, &got);
         kept += count_kept(device);
-        was_stopped = told.calls == stop_at;
-        assert_true(told.calls <= stop_at);
+        was_stopped = reported.calls == stop_at;
+        assert_true(reported.calls <= stop_at);
         /* Every key is reported as done, unless a busy machine left no time for the last races. */
-        assert_true(was_stopped || told.most_done == stats.measured ||
-                    (told.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
+        assert_true(was_stopped || reported.most_done == stats.measured ||
+                    (reported.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
     }
     print_message("%s: %d leaders kept\n", tuff__device_info(device)->selector, kept);
 }
@@ -211,7 +211,7 @@ static void whoever_stops_loses_nothing(void **state)
 
 static void stop_early(tuff_device *device)
 {
-    answers plain, tuned;
+    outputs plain, tuned;
     watcher self = {.stop_at = 2};
     remove_stores();
     compile_and_run(device, &off, &plain);
@@ -234,7 +234,7 @@ static int device_runs;
 
 static void tune_anyway(tuff_device *device)
 {
-    answers plain, tuned;
+    outputs plain, tuned;
     device_runs++;
     compile_and_run(device, &off, &plain);
     tuff_tune_stats stats = compile_and_run(
@@ -300,7 +300,7 @@ static bool has_source(tuff_device *device, const char *subject)
 
 static void obey_pin(tuff_device *device)
 {
-    answers plain, pinned;
+    outputs plain, pinned;
     char environment[ENVIRONMENT_SIZE], key[600] = "";
     remove_stores();
     compile_and_run(device, &off, &plain);
@@ -346,7 +346,7 @@ static void a_pin_is_obeyed(void **state)
 static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *squeezed)
 {
     char log[600], line[800];
-    answers got;
+    outputs got;
     (void)snprintf(log, sizeof log, "%s/tuning.log", cache_folder());
     (void)remove(log);
     remove_stores();

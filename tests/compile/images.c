@@ -195,7 +195,7 @@ static void compile_patches(tuff_device *device, const convolution *one)
     tuff_graph_destroy(graph);
 }
 
-static void find_patches(tuff_device *device)
+static void check_large_images(tuff_device *device)
 {
     describe_as_gpu(device);
     for (int i = 0; i < LARGE; i++) {
@@ -207,7 +207,7 @@ static void find_patches(tuff_device *device)
 static void kernels_for_gpus_store_no_patches(void **state)
 {
     (void)state;
-    for_drawn_drivers(find_patches);
+    for_drawn_drivers(check_large_images);
 }
 
 static void expect_failure(tuff_graph *graph, tuff_tensor *made, tuff_status status, const char *words)

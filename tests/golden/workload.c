@@ -341,8 +341,8 @@ static bool run_steps(check *self)
             if (!self->row->forward_only)
                 for_each_parameter(self, 0);
         }
-        if (self->row->look)
-            count_comparison(self, "the choice", self->row->look(self->file, self->config, &self->trial, step));
+        if (self->row->compare)
+            count_comparison(self, "the choice", self->row->compare(self->file, self->config, &self->trial, step));
         if (has_steps(self, (int)step + 1))
             for_each_parameter(self, (int)step + 1);
     }

@@ -506,10 +506,10 @@ static void try_units(tuff_device *device, const units *one, int only)
 {
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
-    driver liar = *before;
+    driver emulating = *before;
     real_driver = before;
-    liar.program_create = create_emulated;
-    device->driver = &liar;
+    emulating.program_create = create_emulated;
+    device->driver = &emulating;
     device->info.cooperative_matrix = one->form;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
@@ -586,15 +586,15 @@ static tuff_status create_nothing(driver_device *device, const program_request *
 }
 
 /* The self-test's findings for a driver whose emulation is right or wrong, or whose compiler refuses the kernels. */
-typedef enum answer { RIGHT, LIES, REFUSES, ANSWERS } answer;
+typedef enum emulation_kind { CORRECT, WRONG, REFUSED, EMULATION_KINDS } emulation_kind;
 
-static void try_proof(tuff_device *device, driver *liar, const units *one, answer given)
+static void try_proof(tuff_device *device, driver *emulating, const units *one, emulation_kind given)
 {
-    static const tuff_matrix_state states[ANSWERS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
-                                                      TUFF_MATRICES_NO_COMPILER};
+    static const tuff_matrix_state states[EMULATION_KINDS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
+                                                              TUFF_MATRICES_NO_COMPILER};
     emulated_units = one;
-    emulates_wrongly = given == LIES;
-    liar->program_create = given == REFUSES ? create_nothing : create_emulated;
+    emulates_wrongly = given == WRONG;
+    emulating->program_create = given == REFUSED ? create_nothing : create_emulated;
     device->info.cooperative_matrix = one->form;
     device->info.matrix_bf16 = true;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
@@ -603,11 +603,11 @@ static void try_proof(tuff_device *device, driver *liar, const units *one, answe
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     emulates_wrongly = false;
     /* Wrong results of warpgroups do not disable the device's other units. */
-    const bool warpgroups = one->of_warpgroups && given == RIGHT;
-    if (one->of_warpgroups && given == LIES)
-        given = RIGHT;
-    if (device->info.cooperative_matrix != (given == RIGHT ? one->form : 0) ||
-        device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given] ||
+    const bool warpgroups = one->of_warpgroups && given == CORRECT;
+    if (one->of_warpgroups && given == WRONG)
+        given = CORRECT;
+    if (device->info.cooperative_matrix != (given == CORRECT ? one->form : 0) ||
+        device->info.matrix_bf16 != (given == CORRECT) || device->info.matrix_state != states[given] ||
         device->info.matrix_warpgroup != warpgroups)
         fail_msg("%s, %d: units %u, bf16 %d, state %u, warpgroups %u", one->name, given,
                  device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state,
@@ -619,19 +619,19 @@ static void check_proof(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
-    driver liar = *before;
+    driver emulating = *before;
     if (tuff__device_takes_glsl(device)) /* tests/device/selftest.c covers GLSL */
         return;
     real_driver = before;
-    device->driver = &liar;
+    device->driver = &emulating;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
-    for (int i = 0; i < UNITS * ANSWERS; i++) {
-        const units *one = &all_units[i / ANSWERS];
-        const answer given = (answer)(i % ANSWERS);
-        if (!one->instructions || (given == LIES && !one->wrong_emulation[0]) ||
-            (!is_thorough() && drawn_turn("proof", i, given == REFUSES ? 2 : 4) != 0))
+    for (int i = 0; i < UNITS * EMULATION_KINDS; i++) {
+        const units *one = &all_units[i / EMULATION_KINDS];
+        const emulation_kind given = (emulation_kind)(i % EMULATION_KINDS);
+        if (!one->instructions || (given == WRONG && !one->wrong_emulation[0]) ||
+            (!is_thorough() && drawn_turn("proof", i, given == REFUSED ? 2 : 4) != 0))
             continue;
-        try_proof(device, &liar, one, given);
+        try_proof(device, &emulating, one, given);
     }
     device->driver = before;
     device->info = info;

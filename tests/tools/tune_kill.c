@@ -95,11 +95,11 @@ static void empty_log(void)
 
 typedef struct holdings {
     int wins, bads;
-    int answers, measured; /* winners that are not seeds: of all keys, of all lines */
+    int tuned, measured; /* winners that are not seeds: of all keys, of all lines */
     uint64_t damaged, lines;
 } holdings;
 
-static bool is_answer(const tune_record *one)
+static bool is_measured_winner(const tune_record *one)
 {
     return one->kind == RECORD_WIN && !tuff__record_is_seed(one);
 }
@@ -114,7 +114,7 @@ static int count_measured(const char *path)
         tune_record one;
         line_state found;
         assert_int_equal(tuff__record_read(line, strcspn(line, "\n"), &texts, &one, &found), TUFF_OK);
-        count += found == LINE_GOOD && is_answer(&one);
+        count += found == LINE_GOOD && is_measured_winner(&one);
     }
     if (file)
         (void)fclose(file);
@@ -122,7 +122,7 @@ static int count_measured(const char *path)
     return count;
 }
 
-static tuff_status look_at(const char *path, bool is_shipped, void *state)
+static tuff_status add_holdings(const char *path, bool is_shipped, void *state)
 {
     holdings *out = state;
     tune_store *store;
@@ -133,7 +133,7 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
     for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;) {
         out->wins += one->kind == RECORD_WIN;
         out->bads += one->kind == RECORD_BAD;
-        out->answers += is_answer(one);
+        out->tuned += is_measured_winner(one);
     }
     out->measured += count_measured(path);
     out->damaged += tuff__store_count(store).damaged;
@@ -145,7 +145,7 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
 static holdings count_holdings(void)
 {
     holdings out = {0};
-    (void)tuff__tune_visit_stores(look_at, &out);
+    (void)tuff__tune_visit_stores(add_holdings, &out);
     return out;
 }
 
@@ -354,7 +354,7 @@ static void many_tune_at_once(void **state)
     print_message("%d processes: %d keys known, %d lines, %d damaged, %d keys measured\n", MANY, now.wins,
                   (int)now.lines, (int)now.damaged, now.measured);
     assert_int_equal(now.damaged, 0);
-    assert_int_equal(now.measured, now.answers); /* no process measured what another one had found */
+    assert_int_equal(now.measured, now.tuned); /* no process measured what another one had found */
     assert_true(now.wins > 0);
 }
 

@@ -174,13 +174,13 @@ static void no_kill_loses_a_strike(void **state)
         if (begun > ending)
             assert_int_equal(found.strikes, 1);
         if (found.strikes) {
-            const int told = atoi(last.candidate);
-            assert_in_range(told, begun, begun + (begun == ending));
-            const size_t length = 8 + (size_t)told % 200;
+            const int step = atoi(last.candidate);
+            assert_in_range(step, begun, begun + (begun == ending));
+            const size_t length = 8 + (size_t)step % 200;
             assert_int_equal(strlen(last.candidate), length);
-            assert_int_equal(strlen(last.op), 5 + told % 90);
-            assert_int_equal(last.op[4], 'a' + told % 26);
-            assert_true(length == 8 || last.candidate[length - 1] == 'a' + told % 26);
+            assert_int_equal(strlen(last.op), 5 + step % 90);
+            assert_int_equal(last.op[4], 'a' + step % 26);
+            assert_true(length == 8 || last.candidate[length - 1] == 'a' + step % 26);
         }
         strikes += found.strikes;
         idle += found.idle;

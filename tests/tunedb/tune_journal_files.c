@@ -28,7 +28,7 @@ enum { CHILDREN = 4, JOURNALS = 12 };
 
 /* Shared memory in which readers count reports. */
 typedef struct board {
-    _Atomic int told[JOURNALS];
+    _Atomic int reported[JOURNALS];
     _Atomic bool go;
 } board;
 
@@ -39,7 +39,7 @@ static void damage_is_noticed(void **state)
     (void)state;
     size_t size;
     char *whole = (char *)write_dead_journal(JOURNAL_BENCH, &size);
-    int told = 0, damaged = 0;
+    int reported = 0, damaged = 0;
     for (size_t at = 0; at < JOURNAL_PAGE; at += at < 512 ? 1 : 13)
         for (int bit = 0; bit < 8; bit++) {
             whole[at] = (char)(whole[at] ^ 1 << bit);
@@ -51,12 +51,12 @@ static void damage_is_noticed(void **state)
                 assert_string_equal(last.candidate, "c");
             }
             assert_int_equal(access(scratch_path("inflight/dead.1.2"), F_OK) == 0, found.alive == 1);
-            told += found.strikes;
+            reported += found.strikes;
             damaged += found.damaged;
             whole[at] = (char)(whole[at] ^ 1 << bit);
             (void)unlink(scratch_path("inflight/dead.1.2"));
         }
-    assert_true(damaged > 1000 && told > 0 && told < 100);
+    assert_true(damaged > 1000 && reported > 0 && reported < 100);
     for (size_t length = 0; length < size; length += 17) {
         scratch_write("inflight/dead.1.2", whole, length);
         assert_counts(recover(), 0, 0, 0, 1);
@@ -168,7 +168,7 @@ static tuff_status count_strike(const journal_strike *strike, void *state)
 {
     board *on = state;
     (void)usleep(200);
-    on->told[atoi(strike->op)]++;
+    on->reported[atoi(strike->op)]++;
     return TUFF_OK;
 }
 
@@ -229,8 +229,8 @@ static void racing_readers_lose_none(void **state)
         assert_int_equal(tuff__journal_recover(scratch_folder(), count_strike, on, &found), TUFF_OK);
         for (int i = 0; i < JOURNALS; i++) {
             /* Reported again only if a reader was killed between reporting and removing it. */
-            assert_in_range(on->told[i], 1, victims ? CHILDREN + 1 : 1);
-            twice += on->told[i] > 1;
+            assert_in_range(on->reported[i], 1, victims ? CHILDREN + 1 : 1);
+            twice += on->reported[i] > 1;
         }
         assert_int_equal(count_files(), 0);
         unshare_memory(on, sizeof *on);
@@ -338,11 +338,11 @@ static void without_memory_there_is_a_status(void **state)
         failing_memory_begin(failing, true);
         const tuff_status opened = tuff__journal_open(scratch_folder(), &own);
         tuff__journal_close(own);
-        const tuff_status told = tuff__journal_recover(scratch_folder(), refuse, NULL, &found);
+        const tuff_status reported = tuff__journal_recover(scratch_folder(), refuse, NULL, &found);
         hit = failing_memory_end();
         assert_true(opened == TUFF_OK || (hit && opened == TUFF_E_OOM_HOST));
-        assert_true(told == TUFF_E_IO || (hit && told == TUFF_E_OOM_HOST));
-        assert_true(!hit || told == TUFF_E_OOM_HOST || opened == TUFF_E_OOM_HOST);
+        assert_true(reported == TUFF_E_IO || (hit && reported == TUFF_E_OOM_HOST));
+        assert_true(!hit || reported == TUFF_E_OOM_HOST || opened == TUFF_E_OOM_HOST);
     }
     assert_true(failing > 4);
     assert_counts(recover(), 1, 0, 0, 0);

@@ -121,11 +121,11 @@ static int play_worker(const char *fault)
         else if (in.kind == IPC_LOCK_DEVICE)
             (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
         else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
-            const ipc_kind answer = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
+            const ipc_kind reply = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
             if (strcmp(fault, "lost") == 0)
-                send_lost_result(answer);
+                send_lost_result(reply);
             else
-                send_text(answer, "nothing of what was asked for");
+                send_text(reply, "nothing of what was asked for");
         }
     tuff__text_free(&yes);
     tuff__ipc_free(&in);
@@ -179,24 +179,24 @@ static struct {
     mutex lock;
     char lines[32][600];
     int count;
-} heard = {.lock = MUTEX_INITIALIZER};
+} logged = {.lock = MUTEX_INITIALIZER};
 
 void record_log_line(void *user, tuff_log_level level, const char *line)
 {
     (void)user;
-    tuff__lock(&heard.lock);
-    if (level <= TUFF_LOG_INFO && heard.count < 32)
-        (void)snprintf(heard.lines[heard.count++], sizeof *heard.lines, "%s", line);
-    tuff__unlock(&heard.lock);
+    tuff__lock(&logged.lock);
+    if (level <= TUFF_LOG_INFO && logged.count < 32)
+        (void)snprintf(logged.lines[logged.count++], sizeof *logged.lines, "%s", line);
+    tuff__unlock(&logged.lock);
 }
 
 static int count_logged(const char *subject)
 {
     int count = 0;
-    tuff__lock(&heard.lock);
-    for (int i = 0; i < heard.count; i++)
-        count += strstr(heard.lines[i], subject) != NULL;
-    tuff__unlock(&heard.lock);
+    tuff__lock(&logged.lock);
+    for (int i = 0; i < logged.count; i++)
+        count += strstr(logged.lines[i], subject) != NULL;
+    tuff__unlock(&logged.lock);
     return count;
 }
 
@@ -205,8 +205,8 @@ void expect_logged(const char *subject, int times)
     const int count = count_logged(subject);
     if (count == times)
         return;
-    for (int i = 0; i < heard.count; i++)
-        print_message("    logged: %s\n", heard.lines[i]);
+    for (int i = 0; i < logged.count; i++)
+        print_message("    logged: %s\n", logged.lines[i]);
     fail_msg("\"%s\" was logged %d times, not %d", subject, count, times);
 }
 
@@ -222,7 +222,7 @@ void begin_with_worker(const char *fault, const char *times)
     char mark[600];
     forget_stores();
     set_idle(2 * MILLISECOND);
-    heard.count = 0;
+    logged.count = 0;
     (void)snprintf(mark, sizeof mark, "%s/mark", cache_folder());
     remove_marks();
     set_variable("TUFF_WORKER", own_program);

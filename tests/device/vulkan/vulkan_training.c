@@ -71,9 +71,9 @@ int main(void)
     const char *layers = getenv("TUFF_VALIDATION_LAYERS");
     if (layers && layers[0])
         setenv("VK_LAYER_PATH", layers, 1);
-    const int answer = vulkan_start();
-    if (answer != 0)
-        return answer;
+    const int code = vulkan_start();
+    if (code != 0)
+        return code;
     if (!validated || !has_compiler) {
         puts(validated ? "no GLSL compiler" : "no validation layer");
         return 77;

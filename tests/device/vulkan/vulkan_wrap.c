@@ -627,9 +627,9 @@ int main(void)
     puts("built without a GLSL compiler");
     return 77;
 #endif
-    const int answer = start_applications();
+    const int code = start_applications();
     puts(is_application_validated ? "under the validation layer" : "no validation layer is installed");
-    return answer ? answer : cmocka_run_group_tests_name("vulkan_wrap", tests, use_empty_cache, drop_cache);
+    return code ? code : cmocka_run_group_tests_name("vulkan_wrap", tests, use_empty_cache, drop_cache);
 }
 
 #else
