@@ -134,7 +134,7 @@ static bool watch(void *user, const tuff_tune_progress *now)
     return ++self->calls < self->stop_at;
 }
 
-/* For each key the best candidate that the callback was told: the next search must begin there, unless the key has a
+/* For each key the best candidate reported to the callback: the next search must begin there, unless the key has a
    winner already. */
 typedef struct told_key {
     char key[TUNE_KEY_SIZE], best[512];
