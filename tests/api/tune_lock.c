@@ -198,7 +198,7 @@ static void expect_deviation(tuff_device *device, const tuff_compile_options *op
 }
 
 /* Rewrites the manifest with one change to one line: another candidate or generator, or the line is missing. */
-static void spoil(const char *family, const char *candidate, const char *generator)
+static void damage_record(const char *family, const char *candidate, const char *generator)
 {
     tune_store *store;
     const tune_record *one;
@@ -234,13 +234,13 @@ static void deviate(tuff_device *device)
     expect_deviation(device, &unfused, "a manifest is for plans");
     compile_and_run(device, &options, manifest(), &stats);
     assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], stats.keys);
-    spoil("matmul", "matmul_register.rows=99", NULL);
+    damage_record("matmul", "matmul_register.rows=99", NULL);
     expect_deviation(device, &options, "the manifest's candidate cannot be used");
     expect_deviation(device, &options, ": matmul ");
-    spoil("matmul", "", "00000000");
+    damage_record("matmul", "", "00000000");
     expect_deviation(device, &options, "the manifest was made for other kernel texts (00000000");
-    spoil("row", NULL, NULL);
-    spoil("matmul", NULL, NULL);
+    damage_record("row", NULL, NULL);
+    damage_record("matmul", NULL, NULL);
     expect_deviation(device, &options, "the manifest has no entry for the key in this environment: ");
     compile_and_run(device, NULL, manifest(), &stats);
     compile_and_run(device, &options, NULL, &stats);

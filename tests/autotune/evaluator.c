@@ -345,7 +345,7 @@ static void parts_of_a_whole_are_looked_at_one_by_one(void **state)
 }
 
 /* Softmax compares its sums with 0, so that rounding could decide what depends on it; the tolerance must stay small. */
-static void be_wrong_where_it_compares(tuff_device *device)
+static void store_zeros_in_compared_rows(tuff_device *device)
 {
     enum { SIDE = 64 };
     stage on;
@@ -363,7 +363,7 @@ static void be_wrong_where_it_compares(tuff_device *device)
 static void comparisons_excuse_little(void **state)
 {
     (void)state;
-    for_drawn_api(5, be_wrong_where_it_compares);
+    for_drawn_api(5, store_zeros_in_compared_rows);
 }
 
 /* Differences in the last bit: accepted as rounding if they are the same in all runs. */
@@ -392,7 +392,7 @@ static void two_runs_are_compared_to_the_bit(void **state)
 }
 
 /* A candidate's results are compared with the default's. */
-static void be_wrong(tuff_device *device)
+static void store_wrong_values(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
@@ -412,11 +412,11 @@ static void be_wrong(tuff_device *device)
 static void candidates_are_held_against_the_default(void **state)
 {
     (void)state;
-    for_drawn_api(7, be_wrong);
+    for_drawn_api(7, store_wrong_values);
 }
 
 /* Results smaller than the task's come from the check at other extents. */
-static void be_wrong_elsewhere(tuff_device *device)
+static void store_wrong_values_elsewhere(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
@@ -436,7 +436,7 @@ static void be_wrong_elsewhere(tuff_device *device)
 static void winners_are_run_at_odd_extents(void **state)
 {
     (void)state;
-    for_drawn_api(8, be_wrong_elsewhere);
+    for_drawn_api(8, store_wrong_values_elsewhere);
 }
 
 static void run_a_part_first(tuff_device *device)

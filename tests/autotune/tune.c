@@ -136,12 +136,12 @@ static bool watch(void *user, const tuff_tune_progress *now)
 
 /* For each key the best candidate reported to the callback: the next search must begin there, unless the key has a
    winner already. */
-typedef struct told_key {
+typedef struct reported_key {
     char key[TUNE_KEY_SIZE], best[512];
-} told_key;
+} reported_key;
 
 static struct {
-    told_key keys[16];
+    reported_key keys[16];
     int count, calls, stop_at, most_done;
 } reported;
 

@@ -135,7 +135,7 @@ static int64_t run_graph(tuff_device *device, const differential *comparison)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
-        if (!is_thorough() && drawn_turn("pass_settings", turn, EVERY) != 0)
+        if (!is_thorough() && drawn_turn("ways", turn, EVERY) != 0)
             continue; /* compiling takes most of the time */
         if (!is_drawn_for_device(device, turn / EVERY))
             continue;

@@ -150,7 +150,7 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
 {
     tune_config config = {.set = {0}};
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
-    if (emulated_units->of_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
+    if (emulated_units->on_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
         tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_rows, buffers == 3 ? 128 : 64);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
@@ -179,7 +179,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
         .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
-    assert_true(!emulated_units->of_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
+    assert_true(!emulated_units->on_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc(size);
     assert_non_null(got);
@@ -514,7 +514,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_bf16 = one->instructions != NULL;
-    device->info.matrix_warpgroup = one->of_warpgroups;
+    device->info.matrix_warpgroup = one->on_warpgroups;
     emulated_units = one;
     emulated = 0;
     for (int i = 0; i < CASES; i++) {
@@ -550,11 +550,11 @@ static void check_emulated(tuff_device *device)
 /* Tests the device's own units, if it has any. */
 static void check_own(tuff_device *device)
 {
-    const bool of_warpgroups = device->info.matrix_warpgroup != 0;
+    const bool on_warpgroups = device->info.matrix_warpgroup != 0;
     const uint32_t own = device->info.cooperative_matrix, form = own == TUFF_MATRIX_KHR ? TUFF_MATRIX_NV : own;
     emulated_units = NULL;
     for (int i = 0; i < UNITS; i++)
-        if (all_units[i].form == form && all_units[i].of_warpgroups == of_warpgroups)
+        if (all_units[i].form == form && all_units[i].on_warpgroups == on_warpgroups)
             emulated_units = &all_units[i]; /* names the units; the sizes are the device's */
     if (!emulated_units)
         return;
@@ -599,12 +599,12 @@ static void try_proof(tuff_device *device, driver *emulating, const units *one, 
     device->info.matrix_bf16 = true;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
-    device->info.matrix_warpgroup = one->of_warpgroups;
+    device->info.matrix_warpgroup = one->on_warpgroups;
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     emulates_wrongly = false;
     /* Wrong results of warpgroups do not disable the device's other units. */
-    const bool warpgroups = one->of_warpgroups && given == CORRECT;
-    if (one->of_warpgroups && given == WRONG)
+    const bool warpgroups = one->on_warpgroups && given == CORRECT;
+    if (one->on_warpgroups && given == WRONG)
         given = CORRECT;
     if (device->info.cooperative_matrix != (given == CORRECT ? one->form : 0) ||
         device->info.matrix_bf16 != (given == CORRECT) || device->info.matrix_state != states[given] ||

@@ -181,7 +181,7 @@ static tune_evaluation launch(fault_device *self, fault has)
     return EVALUATION_GOOD;
 }
 
-static double bell(rng *from)
+static double normal_noise(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
@@ -196,7 +196,8 @@ static double time_now(fault_device *self, const tune_config *config)
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
     const double shared = self->second > 0 && tuff__rng_uniform(&self->random) < 0.5 ? self->second : 1;
-    return (double)fault_time(self, config) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
+    return (double)fault_time(self, config) * slower * busy * shared *
+           (1 + self->scatter * normal_noise(&self->random));
 }
 
 static tune_evaluation sample(void *state, const search_candidate *candidate, int count, uint64_t limit,

@@ -337,7 +337,7 @@ void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, con
         fail_msg("%s: %s", name, tuff_error());
 }
 
-buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written)
+buffer_binding buffer_range(storage *memory, uint64_t offset, uint64_t size, bool written)
 {
     return (buffer_binding){tuff__storage_buffer(memory), offset, size, written};
 }
@@ -351,7 +351,7 @@ command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *m
                         .binding_count = 1,
                         .word_count = 2,
                         .words = {count, 0}};
-    dispatch.bindings[0] = range_of(memory, 0, (uint64_t)count * 4, true);
+    dispatch.bindings[0] = buffer_range(memory, 0, (uint64_t)count * 4, true);
     return dispatch;
 }
 

@@ -68,7 +68,7 @@ void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, con
 
 /* Returns a dispatch of kernel over the first count words of memory. */
 command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *memory, uint32_t count);
-buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written);
+buffer_binding buffer_range(storage *memory, uint64_t offset, uint64_t size, bool written);
 
 /* Records the commands, submits them `times` times, waits, and destroys the recording. */
 void run_commands(command *commands, int count, tuff_device *device, int times);

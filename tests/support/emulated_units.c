@@ -313,7 +313,7 @@ static char *emulation_of(const char *source)
         return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
     }
     /* A device with warpgroups also has NVIDIA's other units. */
-    const char *others = emulated_units->of_warpgroups ? opencl_nvidia : "";
+    const char *others = emulated_units->on_warpgroups ? opencl_nvidia : "";
     const size_t size =
         strlen(others) + strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
     char *whole = malloc(size);

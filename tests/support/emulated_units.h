@@ -8,7 +8,7 @@
 typedef struct units {
     const char *name, *instructions; /* in OpenCL C; NULL for GLSL */
     uint32_t form, shape[3], lanes;
-    bool of_warpgroups;
+    bool on_warpgroups;
     const char *wrong_emulation[2]; /* the part of the instructions to replace, and its replacement, which computes
                                        transposed factors wrongly; NULL if there is none */
 } units;

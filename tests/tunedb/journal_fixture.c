@@ -39,7 +39,7 @@ void ended(pid_t child)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-told_strike last;
+reported_strike last;
 
 tuff_status note(const journal_strike *strike, void *state)
 {

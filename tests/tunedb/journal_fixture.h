@@ -13,14 +13,14 @@ void killed(pid_t child);
 void ended(pid_t child);
 
 /* The latest strike, and the number of strikes. */
-typedef struct told_strike {
+typedef struct reported_strike {
     int count;
     journal_phase phase;
     bool rebooted;
     uint64_t time;
     char environment[JOURNAL_TEXTS], op[JOURNAL_TEXTS], candidate[JOURNAL_TEXTS];
-} told_strike;
-extern told_strike last;
+} reported_strike;
+extern reported_strike last;
 tuff_status note(const journal_strike *strike, void *state);
 /* Reads the journals of the scratch folder and resets `last`. */
 journal_counts recover(void);

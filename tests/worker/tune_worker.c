@@ -174,7 +174,7 @@ static void miss_it(tuff_device *device)
 }
 
 /* If opening the device kills the worker, that is not tried again. */
-static void begin_badly(tuff_device *device)
+static void crash_while_opening(tuff_device *device)
 {
     subject_plan self;
     begin_with_worker("begin", "0");
@@ -190,7 +190,7 @@ static void begin_badly(tuff_device *device)
 static void what_ends_a_worker_is_not_tried(void **state)
 {
     (void)state;
-    for_drawn_api(1, begin_badly);
+    for_drawn_api(1, crash_while_opening);
 }
 
 /* A few times, then no more. */

@@ -102,9 +102,9 @@ static tuff_status make_recordings(script *run)
                            dispatch_over(run->device, &second, run->words, COUNT),
                            {.kind = COMMAND_COPY, .binding_count = 2},
                            {.kind = COMMAND_FILL_ZERO, .binding_count = 1}};
-    commands[2].bindings[0] = range_of(run->words, 0, COUNT * 4, false);
-    commands[2].bindings[1] = range_of(run->copy, 0, COUNT * 4, true);
-    commands[3].bindings[0] = range_of(run->copy, 400, 4, true);
+    commands[2].bindings[0] = buffer_range(run->words, 0, COUNT * 4, false);
+    commands[2].bindings[1] = buffer_range(run->copy, 0, COUNT * 4, true);
+    commands[3].bindings[0] = buffer_range(run->copy, 400, 4, true);
     TRY(tuff__recording_create(run->device, commands, 4, false, false, &run->recorded));
     return tuff__recording_create(run->device, commands, 4, false, true, &run->timed);
 }
