@@ -1,5 +1,5 @@
-/* Forward, backward and update of a GPT-2 with tied embeddings, in the manner of llm.c (Karpathy 2024): one function an
-   op and direction, activations kept for the backward pass, OpenMP over rows or columns that nobody shares. */
+/* Forward, backward and update of a GPT-2 with tied embeddings, in the manner of llm.c (Karpathy 2024): one function
+   per op and direction, activations kept for the backward pass, OpenMP over independent rows or columns. */
 #include "bench/plain_gpt.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows that the loops of a matmul take together, so that a weight is loaded once for several. */
+/* Rows that a matmul's loops process together, so that each weight is loaded once for several rows. */
 #define ROWS 4
 
 enum { LN1_GAIN, LN1_BIAS, QKV_W, QKV_B, OUT_W, OUT_B, LN2_GAIN, LN2_BIAS, UP_W, UP_B, DOWN_W, DOWN_B, BLOCK_PARTS };
@@ -16,26 +16,27 @@ static const char *const part_names[BLOCK_PARTS] = {
     "ln1.gain", "ln1.bias", "attn.qkv.weight", "attn.qkv.bias", "attn.out.weight", "attn.out.bias",
     "ln2.gain", "ln2.bias", "mlp.up.weight",   "mlp.up.bias",   "mlp.down.weight", "mlp.down.bias"};
 
-/* Parameters or their gradients: pointers into one slab. */
+/* Parameters, or their gradients: pointers into one allocation. */
 typedef struct weights {
     float *wte, *wpe, *lnf_gain, *lnf_bias;
     float **blocks; /* [layers][BLOCK_PARTS] */
 } weights;
 
-/* What a block leaves for its backward pass; x is its input. */
+/* The activations of a block that its backward pass needs; x is its input. */
 typedef struct activations {
     float *x, *ln1, *mean1, *scale1, *qkv, *probabilities, *mixed, *middle, *ln2, *mean2, *scale2, *up, *gelu;
 } activations;
 
 struct plain_gpt {
     plain_gpt_options options;
-    size_t rows, parameter_count, decayed; /* rows: tokens of a step */
+    size_t rows, parameter_count, decayed; /* rows: tokens per step; decayed: parameters with weight decay, which come
+                                             first */
     float *slab, *gradient_slab, *first_moment, *second_moment;
     weights w, g;
     activations *blocks;
-    float *last, *normed, *mean, *scale, *logits;        /* behind the blocks */
-    float *dx, *dnormed, *dqkv, *dup, *dmixed, *dscores; /* gradients of activations, reused by all blocks */
-    float *zeros;                                        /* a bias */
+    float *last, *normed, *mean, *scale, *logits;        /* after the last block */
+    float *dx, *dnormed, *dqkv, *dup, *dmixed, *dscores; /* gradients of activations, shared by all blocks */
+    float *zeros;                                        /* the bias of matmuls without one */
     int step;
     void *owned[128];
     int owned_count, failed;
@@ -63,7 +64,8 @@ static int is_matrix(int part)
     return part == QKV_W || part == OUT_W || part == UP_W || part == DOWN_W;
 }
 
-/* Lays the parameters out, the matrices first, which alone decay. slab NULL: only counts. */
+/* Lays out the parameters in the slab, with those that have weight decay, the matrices, first. If slab is NULL, only
+   counts them. Returns their number. */
 static size_t lay_out(const plain_gpt_options *model, float *slab, weights *out, size_t *decayed)
 {
     const size_t c = (size_t)model->width, parts = (size_t)model->layers * BLOCK_PARTS;
@@ -195,7 +197,7 @@ float *plain_gpt_parameter(plain_gpt *self, const char *name, size_t *count)
     return NULL;
 }
 
-/* out [rows, n] = x [rows, k] · w [k, n] + bias. rows is a multiple of ROWS wherever these are called. */
+/* out [rows, n] = x [rows, k] · w [k, n] + bias. rows must be a multiple of ROWS, here and in matmul_transposed. */
 static void matmul_forward(float *restrict out, const float *restrict x, const float *restrict w, const float *bias,
                            size_t rows, size_t k, size_t n)
 {
@@ -219,7 +221,7 @@ static void matmul_forward(float *restrict out, const float *restrict x, const f
     }
 }
 
-/* out [rows, k] (+)= d [rows, n] · w^T, w [k, n]: dot products of rows. */
+/* out [rows, k] = d [rows, n] · w^T, w [k, n], as dot products of rows. */
 static void matmul_transposed(float *restrict out, const float *restrict d, const float *restrict w, size_t rows,
                               size_t k, size_t n)
 {
@@ -263,7 +265,7 @@ static void matmul_weights(float *restrict dw, const float *restrict x, const fl
     }
 }
 
-/* db [n] += the sum of d's rows. */
+/* db [n] += the sum of the rows of d. */
 static void add_rows(float *restrict db, const float *restrict d, size_t rows, size_t n)
 {
     for (size_t r = 0; r < rows; r++)
@@ -291,7 +293,7 @@ static void norm_forward(float *restrict out, float *restrict mean, float *restr
     }
 }
 
-/* dx += the gradient of x; gains and biases by columns. */
+/* Adds the gradients to dx, dgain and dbias. */
 static void norm_backward(float *restrict dx, float *restrict dgain, float *restrict dbias, const float *restrict d,
                           const float *restrict x, const float *restrict mean, const float *restrict scale,
                           const float *restrict gain, size_t rows, size_t c)
@@ -317,7 +319,8 @@ static void norm_backward(float *restrict dx, float *restrict dgain, float *rest
         }
 }
 
-/* One query of one head: probabilities over the keys up to its own position, and their mix of the values. */
+/* Computes causal attention of the query at position t in head h: the probabilities of the keys up to t, and the
+   weighted sum of the values. */
 static void attend(const plain_gpt *self, const float *qkv, float *probabilities, float *mixed, size_t t, size_t h)
 {
     const size_t c = (size_t)self->options.width, width = c / (size_t)self->options.heads;
@@ -357,7 +360,7 @@ static void attention_forward(const plain_gpt *self, activations *a)
     }
 }
 
-/* The gradients of one query's q and of all keys and values that it saw. */
+/* Adds the gradients of the query at position t in head h, and of the keys and values up to t, to dqkv. */
 static void attend_backward(const plain_gpt *self, const float *qkv, const float *probabilities, const float *dmixed,
                             float *dqkv, float *dscores, size_t t, size_t h)
 {
@@ -411,7 +414,7 @@ static void gelu_forward(float *restrict out, const float *restrict x, size_t co
     }
 }
 
-/* d becomes the gradient of x. */
+/* Replaces d, the gradient of the output, with the gradient of x. */
 static void gelu_backward(float *restrict d, const float *restrict x, size_t count)
 {
 #pragma omp parallel for
@@ -429,7 +432,7 @@ static void add_to(float *restrict out, const float *restrict x, const float *re
         out[i] = x[i] + y[i];
 }
 
-/* From a->x to out. */
+/* Computes a block from its input in activations.x to out. */
 static void block_forward(plain_gpt *self, int layer, float *out)
 {
     activations *a = &self->blocks[layer];
@@ -447,7 +450,7 @@ static void block_forward(plain_gpt *self, int layer, float *out)
     add_to(out, out, a->middle, n * c);
 }
 
-/* self->dx holds the gradient of the block's output, and then that of its input. */
+/* Replaces self->dx, the gradient of the block's output, with the gradient of its input. */
 static void block_backward(plain_gpt *self, int layer)
 {
     const activations *a = &self->blocks[layer];
@@ -495,7 +498,7 @@ static void embed_backward(plain_gpt *self, const int32_t *windows)
     }
 }
 
-/* The mean cross-entropy; the logits become their gradient. */
+/* Returns the mean cross-entropy and replaces the logits with their gradient. */
 static float loss_and_gradient(plain_gpt *self, const int32_t *windows)
 {
     const size_t v = (size_t)self->options.vocabulary, t = (size_t)self->options.context;

@@ -1,5 +1,5 @@
-/* A GPT's training step as a C programmer writes it: plain loops, OpenMP, the compiler's best flags, no library. The
-   measure of what a graph compiler is worth; tuff bench gpt calls it, and checks that its losses are the same. */
+/* A GPT training step in hand-written C: plain loops, OpenMP, an optimizing compiler, no library. `tuff bench gpt` runs
+   it as the baseline for the graph compiler and checks that both compute the same losses. */
 #ifndef TUFF_BENCH_PLAIN_GPT_H
 #define TUFF_BENCH_PLAIN_GPT_H
 
@@ -13,12 +13,12 @@ typedef struct plain_gpt_options {
     float learning_rate, beta1, beta2, epsilon, weight_decay, clip_norm; /* AdamW, constant rate */
 } plain_gpt_options;
 
-/* All parameters are zero at first. NULL where memory ran out. */
+/* Parameters are initialized to zero. Returns NULL if memory runs out. */
 plain_gpt *plain_gpt_create(const plain_gpt_options *options);
 void plain_gpt_destroy(plain_gpt *self); /* NULL is allowed */
-/* By the names of tools/model/parameters.c, "h.0.attn.qkv.weight"; NULL where there is none. */
+/* Returns a parameter by its name in tools/model/parameters.c, such as "h.0.attn.qkv.weight"; NULL if there is none. */
 float *plain_gpt_parameter(plain_gpt *self, const char *name, size_t *count);
-/* One step on windows [batch, context + 1]; answers the loss before the update. */
+/* Trains one step on windows [batch, context + 1]. Returns the loss before the update. */
 float plain_gpt_step(plain_gpt *self, const int32_t *windows);
 
 #endif

@@ -79,7 +79,7 @@ check_all() {
 }
 
 check_all || {
-    echo "$? kinds of change cost more places than they may"
+    echo "$? kinds of change take more places than allowed"
     exit 1
 }
 

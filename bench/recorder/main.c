@@ -1,5 +1,5 @@
-/* tuff-recorder: records what kernels take on a device, and says how well searches do on such recordings. For those who
-   work on the tuner; bench/README.md shows how it is used. */
+/* tuff-recorder: records kernel times on a device, and reports how well searches do on such recordings. It is a tool
+   for work on the tuner; bench/README.md shows how to use it. */
 #include "bench/recorder/verbs.h"
 
 static const cli_verb *const verbs[] = {&recorder_record, &recorder_portfolio, &recorder_replay};
@@ -7,7 +7,7 @@ static const cli_verb *const verbs[] = {&recorder_record, &recorder_portfolio, &
 static const cli_group recorder = {
     .name = "tuff-recorder",
     .summary = "Records kernel times and replays searches on them, for work on the tuner.",
-    .about = "Exit codes: 0 done, 1 the work failed, 2 wrong use.\n",
+    .about = "Exit codes: 0 success, 1 failure, 2 usage error.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
 };

@@ -1,4 +1,4 @@
-/* Greedy covers. */
+/* Portfolios by greedy cover. */
 #include "bench/recorder/portfolio.h"
 
 #include <stdio.h>
@@ -8,9 +8,9 @@
 #include "base/file/list.h"
 
 enum { FAMILY_SIZE = 32, CLASS_SIZE = 32, PATH_SIZE = 4096 };
-/* What a recording of another class of devices counts for, where one of the same counts 1. */
+/* The weight of a recording of another device class; one of the same class has weight 1. */
 static const double other_class = 0.25;
-/* Of the mean, that a candidate must add. */
+/* The least increase of the mean for which a candidate is added. */
 #define MIN_GAIN 1e-4
 
 typedef struct reading {
@@ -78,7 +78,7 @@ static bool is_of_family(const recording *space, const char *family, const char 
     return strcmp(name, family) == 0 && (!excluded_device || strcmp(space->device, excluded_device) != 0);
 }
 
-/* The speed of a candidate as a part of the best there is; 0 where it was not recorded, or is no good. */
+/* Returns the speed of a candidate relative to the best; 0 if it was not recorded or was rejected. */
 static double relative_speed(const recording *space, uint64_t best, const tune_config *candidate)
 {
     const tune_config reduced = recording_reduce(space, candidate);
@@ -86,13 +86,13 @@ static double relative_speed(const recording *space, uint64_t best, const tune_c
     return found && found->verdict == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
 
-/* Of all candidates of a family on all of its recordings. */
+/* The candidates of a family and their relative speeds on each of its recordings. */
 typedef struct cover {
     const recording **recordings;
     int count, capacity;
     tune_config *candidates;
     int candidate_count, candidate_capacity;
-    double *shares; /* by candidate, by recording */
+    double *shares; /* relative speeds, [candidate_count][count] */
     double *reached, *weights;
 } cover;
 
@@ -137,7 +137,7 @@ static void weigh(cover *self)
     }
 }
 
-/* What the candidate adds to the mean. */
+/* Returns what the candidate adds to the mean. */
 static double gain_of(const cover *self, int candidate)
 {
     double sum = 0;
@@ -148,7 +148,7 @@ static double gain_of(const cover *self, int candidate)
     return sum / self->count;
 }
 
-/* Of equals the first one: recordings are in order. */
+/* Returns the candidate with the largest gain, the first of equals; -1 if no gain is large enough. */
 static int pick(const cover *self)
 {
     int best = -1;

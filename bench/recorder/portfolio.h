@@ -1,5 +1,5 @@
-/* Portfolios: for every family of kernels the few candidates that, between them, serve all that was recorded best. They
-   are where searches begin on devices that nobody measured, and are compiled in (src/search/portfolio.h). */
+/* Portfolios: for each kernel family, a few candidates of which at least one does well on every recording. Searches on
+   unknown devices begin with them; they are compiled in (src/search/portfolio.h). */
 #ifndef TUFF_BENCH_RECORDER_PORTFOLIO_H
 #define TUFF_BENCH_RECORDER_PORTFOLIO_H
 
@@ -7,30 +7,31 @@
 
 enum { PORTFOLIO_SIZE = 8 };
 
-/* The recordings of a folder, ordered by name, then by device. Zero is none. */
+/* The recordings of a folder, ordered by name, then by device. Zero-initialized: empty. */
 typedef struct recordings {
     recording *items;
     int count, capacity;
 } recordings;
-/* All of its files NAME.jsonl. out is to be freed whatever is returned. */
+/* Reads all files NAME.jsonl of the folder. The caller must free out even if this fails. */
 tuff_status recordings_read(const char *folder, recordings *out);
 void recordings_free(recordings *self);
 
-/* What the name of a recording begins with, up to the first dash: into out, cut at size. */
+/* Copies the recording's name up to the first dash to out, truncated to size. */
 void recording_family(const recording *space, char *out, size_t size);
 
-/* What the device's name begins with, up to a colon: "opencl-cpu"; "" where it has none. */
+/* Copies the device's name up to the colon, such as "opencl-cpu"; "" if it has none. */
 void recording_class(const recording *space, char *out, size_t size);
 
-/* The greedy cover of what is recorded for a family, for a class of devices, whose recordings count for more: each
-   candidate is the one that adds most to the mean, over recordings, of the best speed in the portfolio as a part of the
-   best speed there is; the default is always in it, and what a recording does not have is not known to be any good
-   there. Ends where nothing gains. excluded_device: a device that is left out; NULL: none. Returns how many; negative
-   where memory ran out. */
+/* Makes the portfolio of a family for a class of devices by greedy cover. Each step adds the candidate that most
+   increases the score: the mean, over recordings, of the best speed in the portfolio relative to the best recorded
+   speed. Recordings of other classes have less weight. The default belongs to every portfolio implicitly; a candidate
+   that a recording lacks has speed 0 there. Stops when no candidate improves the score. excluded_device: a device whose
+   recordings are left out, or NULL. Returns the number of candidates; negative if memory runs out. */
 int portfolio_make(const recordings *from, const char *family, const char *class, const char *excluded_device,
                    tune_config out[PORTFOLIO_SIZE]);
 
-/* That mean, over the recordings of the family on one device, or on all (NULL); negative where there are none. */
+/* Returns that score, unweighted, over the recordings of the family on one device, or on all (NULL); negative if there
+   are none. */
 double portfolio_score(const recordings *from, const char *family, const char *device, const tune_config *portfolio,
                        int count);
 

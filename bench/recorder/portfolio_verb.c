@@ -1,4 +1,4 @@
-/* tuff-recorder portfolio: from recordings to the candidates that are compiled in. */
+/* tuff-recorder portfolio: makes the portfolios that are compiled in from recordings. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ typedef struct scores {
     const recordings *from;
     const char *devices[MAX_DEVICES];
     int device_count;
-    double sum, baseline; /* over families and devices */
+    double sum, baseline; /* scores of the portfolios and of the defaults, summed over families and devices */
     int count;
 } scores;
 
@@ -27,7 +27,7 @@ static void find_devices(scores *self)
     }
 }
 
-/* What the portfolio of the other devices is worth on each. */
+/* Scores, on each device, the portfolio made from the other devices. */
 static tuff_status score_family(const char *family, void *state)
 {
     scores *self = state;

@@ -1,4 +1,4 @@
-/* tuff-recorder record: measured times of many candidates of tuff's own kernels, as files. */
+/* tuff-recorder record: measures many candidates of each task and writes their times to files. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,10 +22,10 @@ typedef struct record_options {
     double seconds;
 } record_options;
 
-/* What is asked for of one task. */
+/* Candidates to measure of one task. */
 typedef struct wanted {
     const char *name, *device;
-    int best; /* of each recording */
+    int best; /* number of candidates taken from each recording */
     tune_config all[MAX_WANTED];
     int count;
 } wanted;
@@ -38,7 +38,7 @@ static bool is_wanted(const wanted *self, const tune_config *candidate)
     return false;
 }
 
-/* The best that nobody asked for yet. */
+/* Adds the best candidates of a recording that are not in the list yet. */
 static void add_best(wanted *self, const recording *space)
 {
     for (int k = 0; k < self->best && self->count < MAX_WANTED; k++) {
@@ -53,7 +53,7 @@ static void add_best(wanted *self, const recording *space)
     }
 }
 
-/* Recordings of the same family, but the one that is made. */
+/* Adds the best of all recordings of the same family except the one being made. */
 static tuff_status add_best_of_family(const char *folder, wanted *self)
 {
     recordings others;
@@ -71,7 +71,7 @@ static tuff_status add_best_of_family(const char *folder, wanted *self)
     return status;
 }
 
-/* "opencl-cpu: AMD EPYC, Intel(R) OpenCL, LINUX": the class of the device first. */
+/* "opencl-cpu: AMD EPYC, Intel(R) OpenCL, LINUX": begins with the device class. */
 static void describe_device(const tune_environment *environment, char *out, size_t size)
 {
     (void)snprintf(out, size, "%s-%s: %s, %s", environment->backend, environment->kind, environment->device,
@@ -101,7 +101,7 @@ static void print_result(const char *name, const recording *space, const recorde
     (void)fflush(stdout);
 }
 
-/* Reads what is there, adds to it and writes it. */
+/* Reads the existing recording, if any, adds to it and writes it. */
 static tuff_status record_key(const record_options *options, const record_task *task, const evaluator *by,
                               const tune_environment *environment)
 {
@@ -143,7 +143,7 @@ static tuff_status record_key(const record_options *options, const record_task *
     return status;
 }
 
-/* -1: the graph has no key of the family that can be tuned. */
+/* Returns -1 if the graph has no tunable key of the family. */
 static int find_key(const plan_tasks *all, const record_task *task)
 {
     int found = -1;
@@ -193,7 +193,7 @@ static bool is_selected(const record_options *options, const record_task *task)
     return options->tasks.count == 0;
 }
 
-/* One task's failure is no reason to leave out the others, unless the device is gone. */
+/* Continues after a task that failed, unless the device or memory is lost or files cannot be written. */
 static int record_all(tuff_device *device, const record_options *options)
 {
     int code = EXIT_DONE, count = 0;

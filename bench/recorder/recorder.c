@@ -1,4 +1,5 @@
-/* Candidates are offered, which lowers them; those that are new wait; waiting ones are measured batch by batch. */
+/* The recorder. offer() lowers a candidate and appends it to the list if its program is new; the candidates at the end
+   of the list that are not measured yet are then measured in batches. */
 #include "bench/recorder/recorder.h"
 
 #include <string.h>
@@ -7,20 +8,21 @@
 #include "search/times.h"
 
 enum { BATCH = SEARCH_SLOTS - 1 };
-/* Runs for a time that is kept, behind the first; and of the best at the end. */
+/* Runs per kept time, not counting the first; more for the best candidates at the end. */
 enum { RUNS_PER_TIME = 5, BEST_RUNS_PER_TIME = 12, MAX_RUNS = BEST_RUNS_PER_TIME * RECORDER_SAMPLES + 1 };
-/* Of rounds, of which as many as times are kept are always made. */
+/* Time limit for the rounds of a batch. At least as many rounds as times are kept are always run. */
 enum { MAX_SECONDS = 4 };
-/* Races of the best, each among those that none had before. */
+/* Final batches of the best candidates; the next one is run only if it has new leaders. */
 enum { RACES = 3, RACERS = BATCH - 3 };
-/* Beyond so many times the default two runs say enough, and a search would not look at results. */
+/* A candidate slower than this many times the default gets only two runs, and its results are not verified: a search
+   would not verify them either. */
 enum { SLOW = 4, FEW_RUNS = 2 };
-/* Random points that are drawn for one that can be lowered and is new. */
+/* Attempts to draw a random point that can be lowered and is new. */
 enum { DRAWS = 200 };
-/* Parts of a hundred of the points that are drawn, before the climb. */
+/* The percentage of points that are drawn at random before the hill climb. */
 enum { RANDOM_PERCENT = 55 };
 
-/* Times of runs; the first is the one behind the compiling. */
+/* Times of runs; the first is the run right after compilation. */
 typedef struct runs {
     uint64_t times[MAX_RUNS];
     int count;
@@ -34,13 +36,13 @@ typedef struct entry {
     tune_evaluation verdict;
     bool drawn, is_expanded, is_live, is_raced;
     int slot;
-    runs raw;         /* of the batch it is in, at the default's pace but for the first */
-    uint64_t pending; /* the time of this round, as it was taken */
+    runs raw;         /* in the current batch, normalized by the default's times */
+    uint64_t pending; /* the time in this round, not normalized; 0 if there is none */
     uint64_t times[RECORDER_SAMPLES], median;
     int count;
 } entry;
 
-/* A choice that was lowered; program is 0 where that could not be. */
+/* A candidate that was offered; program is 0 if it could not be lowered. */
 typedef struct seen_choice {
     uint64_t hash, program;
 } seen_choice;
@@ -57,7 +59,7 @@ typedef struct recorder {
     int seen_count, seen_capacity;
     entry *all; /* the first is the default */
     int count, capacity;
-    int measured; /* those behind wait */
+    int measured; /* entries from here on wait to be measured */
     uint64_t reference;
     uint64_t begin;
     tuff_status status;
@@ -107,7 +109,8 @@ static entry *find_program(const recorder *self, uint64_t program)
     return NULL;
 }
 
-/* Drops what lowering did not ask for, or has by default anyway; and learns what it asked for. */
+/* Removes tunables that lowering did not read or that have their default values, and adds those that it read to the
+   space. */
 static void trim(recorder *self, tune_config *candidate, const tune_config *consulted)
 {
     (void)tuff__space_add_tunables(&self->space, consulted);
@@ -139,7 +142,8 @@ static uint64_t add_candidate(recorder *self, const tune_config *candidate, cons
     return program;
 }
 
-/* The number of its program, 0 where none can be made. A program that is new waits then. */
+/* Lowers a candidate and appends it to the waiting ones if its program is new. Returns its program; 0 if it cannot be
+   lowered. */
 static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
 {
     const uint64_t hash = tuff__config_hash(candidate);
@@ -175,7 +179,8 @@ static void release(recorder *self, entry *one)
     one->is_live = false;
 }
 
-/* What was found against it ends it; what the evaluator failed with ends everything. */
+/* Whether the verdict is GOOD. Otherwise releases the candidate, and if the evaluator itself failed, ends the
+   recording. */
 static bool accept(recorder *self, entry *one, tune_evaluation verdict)
 {
     if (verdict == EVALUATION_GOOD)
@@ -208,7 +213,7 @@ static void note_run(runs *self, uint64_t time)
         self->times[self->count++] = time;
 }
 
-/* Rising, without the first; how many there are. */
+/* Copies all times but the first to out in ascending order. Returns their number. */
 static int sort_runs(const runs *self, uint64_t *out)
 {
     int count = 0;
@@ -221,7 +226,7 @@ static int sort_runs(const runs *self, uint64_t *out)
     return count;
 }
 
-/* The first, and those in the middle of the others, in their order. */
+/* Copies the first time and the middle ones of the others, in their original order. Returns their number. */
 static int select_times(const runs *self, int most, uint64_t *out)
 {
     uint64_t sorted[MAX_RUNS] = {0};
@@ -234,13 +239,13 @@ static int select_times(const runs *self, int most, uint64_t *out)
     return kept;
 }
 
-/* The first time behind the compiling is no measure. */
+/* Ignores the first time, right after compilation, if there are others. */
 static uint64_t median_of(const uint64_t *times, int count)
 {
     return count > 1 ? tuff__times_median(times + 1, count - 1) : count ? times[0] : 0;
 }
 
-/* Compiles the default, and learns what the others are compared with. */
+/* Compiles the default and measures the reference time. */
 static bool begin_default(recorder *self)
 {
     entry *defaults = &self->all[0];
@@ -297,7 +302,7 @@ static void compile_batch(recorder *self, entry **batch, int count)
     }
 }
 
-/* What there was no time for keeps what it has. */
+/* Stores the times of the batch; a candidate for which there was no time keeps its earlier ones. */
 static void finish_entry(const recorder *self, entry *one)
 {
     if (one->verdict == EVALUATION_GOOD && one->raw.count < 2)
@@ -306,8 +311,8 @@ static void finish_entry(const recorder *self, entry *one)
     one->median = median_of(one->times, one->count);
 }
 
-/* One run of each between two of the default, whose mean says what the pace of the machine is in this round. The
-   default is one of them, too. */
+/* Runs each candidate once, between two runs of the default, whose mean is the machine's pace in this round. The
+   default also has a run of its own that is recorded. */
 static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
 {
     entry *defaults = &self->all[0];
@@ -334,7 +339,7 @@ static void note_drift(recorder *self, const runs *paces)
     self->counts->drift = drift > self->counts->drift ? drift : self->counts->drift;
 }
 
-/* Compiles, checks and times up to BATCH candidates. False where the default failed. */
+/* Compiles, verifies and times up to BATCH candidates. Returns false if the default or the evaluator fails. */
 static bool measure_batch(recorder *self, entry **batch, int count, int runs_per_time)
 {
     runs paces = {.count = 0};
@@ -356,7 +361,7 @@ static bool measure_batch(recorder *self, entry **batch, int count, int runs_per
     return !self->status;
 }
 
-/* Measures what waits. What time is lacking for is forgotten. */
+/* Measures the waiting candidates; drops those for which there is no time. */
 static void measure_waiting(recorder *self)
 {
     while (self->measured < self->count && has_time(self)) {
@@ -372,7 +377,7 @@ static void measure_waiting(recorder *self)
     self->count = self->measured;
 }
 
-/* The neighbours in all directions: past what makes no kernel or the same one, as a search goes. */
+/* Offers the neighbours in all directions. Like a search, steps over points that have no kernel or the same one. */
 static void offer_neighbours(recorder *self, int centre)
 {
     self->all[centre].is_expanded = true;
@@ -401,7 +406,7 @@ static bool is_full(const recorder *self)
     return self->measured >= self->settings.points || !has_time(self);
 }
 
-/* Measures what waits, as far as there may be more points. */
+/* Measures the waiting candidates, up to the maximum number of points. */
 static void measure_allowed(recorder *self)
 {
     const int most = self->settings.points > self->measured ? self->settings.points : self->measured;
@@ -409,7 +414,7 @@ static void measure_allowed(recorder *self)
     measure_waiting(self);
 }
 
-/* The best that is not expanded yet; -1: none. */
+/* Returns the best candidate that is not expanded yet; -1 if there is none. */
 static int best_centre(const recorder *self)
 {
     int best = -1;
@@ -431,7 +436,7 @@ static void climb(recorder *self)
     }
 }
 
-/* The best that are not taken yet; NULL where there are none that matter. */
+/* Returns the best candidate that is not in taken; NULL if all others are too slow to matter. */
 static entry *next_best(const recorder *self, entry *const *taken, int count)
 {
     entry *best = NULL;
@@ -446,7 +451,8 @@ static entry *next_best(const recorder *self, entry *const *taken, int count)
     return best;
 }
 
-/* The best once more, and those that are then the best: the least of many medians is less than the truth. */
+/* Measures the best candidates again, and then the new best ones, because the least of many noisy medians is too
+   low. */
 static void measure_best(recorder *self)
 {
     bool is_open = true;
@@ -502,7 +508,7 @@ static void run(recorder *self)
     measure_best(self);
 }
 
-/* Lowers what the recording has, for the numbers that programs have today; what can no longer be lowered goes. */
+/* Lowers the candidates of the recording to get their current programs; drops those that can no longer be lowered. */
 static void load_known(recorder *self)
 {
     for (int i = 0; i < self->into->count && !self->status; i++) {
@@ -521,10 +527,11 @@ static void load_known(recorder *self)
     }
     self->measured = self->count;
     if (self->count && (tuff__config_count(&self->all[0].config) || self->all[0].count < 2))
-        (void)fail(self, FAIL(TUFF_E_FORMAT, "record: the recording does not begin with the default's times"));
+        (void)fail(self, FAIL(TUFF_E_FORMAT,
+                              "record: the first candidate of the recording is not the default, or has no times"));
 }
 
-/* Programs are numbered from 1: their hashes are long. */
+/* Numbers the programs from 1, because their hashes are long. */
 static tuff_status save_recording(const recorder *self)
 {
     recording out;
@@ -558,7 +565,7 @@ tuff_status recorder_run(const evaluator *by, const recorder_settings *settings,
         .evaluator = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};
     if (settings->samples < 2 || settings->samples > RECORDER_SAMPLES)
-        return FAIL(TUFF_E_USAGE, "record: samples must be 2 to %d", RECORDER_SAMPLES);
+        return FAIL(TUFF_E_USAGE, "record: samples must be from 2 to %d", RECORDER_SAMPLES);
     self.begin = tuff__nanoseconds();
     load_known(&self);
     if (!self.status)

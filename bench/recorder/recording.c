@@ -1,4 +1,4 @@
-/* Recorded times of candidates, in memory. */
+/* Recordings in memory. */
 #include "bench/recorder/recording.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ void recording_free(recording *self)
     *self = (recording){0};
 }
 
-/* The place of a choice in the index, or the free one where it belongs. */
+/* Returns the slot of a candidate in the hash table, or the free one for it. */
 static int *find_place(const recording *self, const tune_config *candidate)
 {
     const uint64_t hash = tuff__config_hash(candidate), mask = (uint64_t)self->index_size - 1;
@@ -33,7 +33,7 @@ static int *find_place(const recording *self, const tune_config *candidate)
     }
 }
 
-/* At most half of the index is in use. */
+/* Grows the hash table, if necessary, so that at most half of it is in use. */
 static tuff_status make_room(recording *self)
 {
     if (2 * (self->count + 1) <= self->index_size)

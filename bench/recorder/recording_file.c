@@ -9,7 +9,7 @@
 #define FILE_LIMIT (UINT64_C(256) << 20)
 enum { MAX_SAMPLES = 1024 };
 
-/* Names come from people: quotes and backslashes may be in them, control characters become blanks. */
+/* Escapes quotes and backslashes and replaces control characters with blanks. */
 static void print_text(const char *key, const char *value, text *out)
 {
     tuff__text_add(out, ",\"%s\":\"", key);
@@ -61,7 +61,7 @@ static const char *read_text(const json_t *from, const char *key)
     return found ? found : "";
 }
 
-/* 0 where there is none. */
+/* Returns 0 if there is none. */
 static uint64_t read_number(const json_t *from, const char *key)
 {
     return (uint64_t)json_integer_value(json_object_get(from, key));
@@ -89,7 +89,7 @@ static bool find_verdict(const char *source, tune_evaluation *out)
     return false;
 }
 
-/* Times into `times`, which has room for MAX_SAMPLES. */
+/* Reads times into an array of MAX_SAMPLES. */
 static tuff_status read_times(const json_t *list, uint64_t *times, int *count)
 {
     const size_t size = json_array_size(list);

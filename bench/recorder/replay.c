@@ -1,4 +1,4 @@
-/* A recording as an evaluator. */
+/* The evaluator that replays a recording. */
 #include "bench/recorder/replay.h"
 
 static tune_evaluation lower(void *state, const tune_config *candidate, candidate_info *out)
@@ -10,7 +10,7 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
     self->lowered++;
     self->unrecorded += !found;
     if (!found || found->verdict == EVALUATION_INVALID) {
-        (void)FAIL(TUFF_E_USAGE, "replay: not recorded");
+        (void)FAIL(TUFF_E_USAGE, "replay: the candidate was not recorded");
         return EVALUATION_INVALID;
     }
     *out = (candidate_info){found->program, found->group_items, self->from->defaults, found->cost};
@@ -20,7 +20,7 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
 static tune_evaluation fail_contract(replay *self)
 {
     self->broken++;
-    (void)FAIL(TUFF_E_USAGE, "replay: a call out of order");
+    (void)FAIL(TUFF_E_USAGE, "replay: calls in the wrong order");
     return EVALUATION_FAILED;
 }
 
@@ -32,7 +32,7 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     if (!found || candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->slots[candidate->slot].point)
         return fail_contract(self);
     if (found->verdict == EVALUATION_LIMITS || found->verdict == EVALUATION_COMPILE) {
-        (void)FAIL(TUFF_E_COMPILE, "replay: it did not compile");
+        (void)FAIL(TUFF_E_COMPILE, "replay: the candidate did not compile when it was recorded");
         return found->verdict;
     }
     self->slots[candidate->slot].point = found;
@@ -40,7 +40,7 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     return EVALUATION_GOOD;
 }
 
-/* NULL where the candidate is not the one in its slot. */
+/* Returns NULL if the slot holds another candidate. */
 static const recorded_point *find_live(const replay *self, const search_candidate *candidate)
 {
     const recorded_point *found = candidate->slot < 0 ? NULL : self->slots[candidate->slot].point;

@@ -24,7 +24,7 @@ const recorded_point *recording_ranked(const recording *space, int rank)
     return best;
 }
 
-/* The default needs no seed. */
+/* Skips winners that are the default: it needs no seed. */
 static void add_seeds(const recordings *all, int index, replay_start *out)
 {
     for (int i = 0; i < all->count && out->seed_count < REPLAY_SEEDS; i++) {
@@ -46,7 +46,7 @@ tuff_status replay_start_without(const recordings *all, int index, replay_start 
     const int count = portfolio_make(all, family, class, space->device, out->portfolio);
     if (count < 0)
         return TUFF_E_OOM_HOST;
-    /* As many as a lookup offers. */
+    /* As many as a lookup returns. */
     out->portfolio_count = count < REPLAY_SEEDS - out->seed_count ? count : REPLAY_SEEDS - out->seed_count;
     return TUFF_OK;
 }

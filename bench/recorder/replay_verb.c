@@ -1,4 +1,4 @@
-/* tuff-recorder replay: how near searches come to the best of recorded spaces. */
+/* tuff-recorder replay: reports how close searches come to the best candidates of recordings. */
 #include <inttypes.h>
 #include <stdio.h>
 

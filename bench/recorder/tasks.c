@@ -1,4 +1,4 @@
-/* Graphs of one task each, or in which one is the interesting one. */
+/* Graphs of the tasks: each has one task, or one that is measured. */
 #include "bench/recorder/tasks.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ static tuff_tensor *number(record_graph *self, double value)
     return tuff_constant(self->graph, TUFF_F32, value);
 }
 
-/* The gradients of the sum of y times something, by `with`. */
+/* Outputs the gradients of a weighted sum of y with respect to wrt. */
 static void backward(record_graph *self, tuff_tensor *y, tuff_tensor *const *wrt, int count)
 {
     enum { MAX_GRADIENTS = 4 };
@@ -152,7 +152,7 @@ static void map(record_graph *self, const int64_t *sizes)
     output(self, tuff_add(tuff_gelu(x), input(self, TUFF_F32, TUFF_SHAPE(sizes[0], sizes[1]))));
 }
 
-/* AdamW with its bias corrections left out: three arrays are read and written, a fourth is read. */
+/* AdamW without bias correction: reads and writes three arrays and reads a fourth. */
 static void optimizer(record_graph *self, const int64_t *sizes)
 {
     const tuff_shape shape = TUFF_SHAPE(sizes[0]);
@@ -170,7 +170,7 @@ static void optimizer(record_graph *self, const int64_t *sizes)
     (void)tuff_assign(self->graph, self->arrays[2], v);
 }
 
-/* sizes: rows of the table, columns, rows taken. */
+/* sizes: rows of the table, columns, rows gathered. */
 static void gather(record_graph *self, const int64_t *sizes)
 {
     tuff_tensor *table = weight(self, TUFF_F32, TUFF_SHAPE(sizes[0], sizes[1]));

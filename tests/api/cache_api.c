@@ -320,14 +320,14 @@ static void what_is_old_goes(void **state)
     tuff_cache_close(cache);
 }
 
-typedef struct hearing {
+typedef struct findings_seen {
     int count, line;
     char subject[64];
-} hearing;
+} findings_seen;
 
 static void note_finding(void *user, const char *path, int line, const char *subject, const char *detail)
 {
-    hearing *host = user;
+    findings_seen *host = user;
     assert_non_null(detail);
     assert_true(path[0] != '\0');
     host->count++;
@@ -340,7 +340,7 @@ static void every_line_is_checked(void **state)
     (void)state;
     tuff_cache_verify_result found;
     tuff_cache_file_info info;
-    hearing seen = {0};
+    findings_seen seen = {0};
     int count;
     fill_cache();
     tuff_cache *cache = open_cache(NULL);
@@ -385,7 +385,7 @@ static tuff_status do_all(const char *file)
     if (status == TUFF_OK)
         status = tuff_cache_merge((const char *[]){file, file}, 2, file, note_conflict, &(conflict){0}, NULL);
     if (status == TUFF_OK)
-        status = tuff_cache_verify(cache, note_finding, &(hearing){0}, NULL);
+        status = tuff_cache_verify(cache, note_finding, &(findings_seen){0}, NULL);
     if (status == TUFF_OK)
         status = tuff_cache_prune(
             cache, &(tuff_cache_prune_options){.older_seconds = DAY, .old_drivers = true, .max_bytes = 1 << 20}, NULL);

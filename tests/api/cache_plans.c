@@ -37,10 +37,10 @@ static int find_key(tuff_plan *plan, const char *family, tuff_plan_key_info *out
 
 static const char tiles[] = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1";
 
-static void ask_and_pin(tuff_device *device)
+static void explain_and_pin(tuff_device *device)
 {
     tune_environment parts;
-    tuff_cache_match answer;
+    tuff_cache_match match;
     tuff_plan_key_info key;
     (void)forget_all(NULL);
     tuff__environment_from_info(tuff__device_info(device), &parts);
@@ -48,39 +48,39 @@ static void ask_and_pin(tuff_device *device)
     tuff_plan *plan = compile_plan(graph), *pinned;
     const int product = find_key(plan, "matmul ", &key);
     tuff_cache *cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &answer), TUFF_OK);
-    assert_string_equal(answer.origin, "default");
-    assert_false(answer.has_record);
+    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &match), TUFF_OK);
+    assert_string_equal(match.origin, "default");
+    assert_false(match.has_record);
     assert_int_equal(tuff_cache_pin_plan(cache, plan, product, "row_register.no_such=1"), TUFF_E_UNSUPPORTED);
     assert_int_equal(tuff_cache_pin_plan(cache, plan, product, "scan.local_size=64"), TUFF_E_UNSUPPORTED);
     assert_int_equal(tuff_cache_pin_plan(cache, plan, 99, tiles), TUFF_E_USAGE);
     assert_int_equal(tuff_cache_pin_plan(cache, plan, product, tiles), TUFF_OK);
-    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &answer), TUFF_OK);
-    assert_string_equal(answer.origin, "override");
-    assert_string_equal(answer.candidate, tiles);
-    assert_true(answer.has_record && answer.record.kind == TUFF_CACHE_PIN);
-    assert_int_equal(tuff_cache_lookup_plan(cache, plan, product, &answer), TUFF_OK);
-    assert_string_equal(answer.candidate, "");
-    assert_string_equal(answer.origin, "default");
-    assert_non_null(strstr(answer.why, "override"));
+    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &match), TUFF_OK);
+    assert_string_equal(match.origin, "override");
+    assert_string_equal(match.candidate, tiles);
+    assert_true(match.has_record && match.record.kind == TUFF_CACHE_PIN);
+    assert_int_equal(tuff_cache_lookup_plan(cache, plan, product, &match), TUFF_OK);
+    assert_string_equal(match.candidate, "");
+    assert_string_equal(match.origin, "default");
+    assert_non_null(strstr(match.why, "override"));
     pinned = compile_plan(graph);
-    assert_int_equal(tuff_cache_lookup_plan(cache, pinned, find_key(pinned, "matmul ", &key), &answer), TUFF_OK);
-    assert_string_equal(answer.candidate, tiles);
-    assert_string_equal(answer.origin, "override");
-    assert_true(answer.has_record && answer.record.kind == TUFF_CACHE_PIN);
+    assert_int_equal(tuff_cache_lookup_plan(cache, pinned, find_key(pinned, "matmul ", &key), &match), TUFF_OK);
+    assert_string_equal(match.candidate, tiles);
+    assert_string_equal(match.origin, "override");
+    assert_true(match.has_record && match.record.kind == TUFF_CACHE_PIN);
     int count;
     assert_int_equal(tuff_cache_unpin(cache, device, key.key, &count), TUFF_OK);
     assert_int_equal(count, 1);
     add_record(ENVIRONMENT_TEXT(&parts), RECORD_WIN, key.key, tiles, 1000, 0);
     tuff_cache_close(cache);
     cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &answer), TUFF_OK);
-    assert_string_equal(answer.origin, "same");
-    assert_true(answer.record.gain == 4 && answer.record.samples == 20 && answer.record.file == 0);
+    assert_int_equal(tuff_cache_lookup(cache, device, key.key, &match), TUFF_OK);
+    assert_string_equal(match.origin, "same");
+    assert_true(match.record.gain == 4 && match.record.samples == 20 && match.record.file == 0);
     tuff_cache *narrow = open_cache("no such driver");
     assert_int_equal(tuff_cache_file_count(narrow), 0);
-    assert_int_equal(tuff_cache_lookup(narrow, device, key.key, &answer), TUFF_OK);
-    assert_true(answer.has_record && answer.record.file == -1);
+    assert_int_equal(tuff_cache_lookup(narrow, device, key.key, &match), TUFF_OK);
+    assert_true(match.has_record && match.record.file == -1);
     tuff_cache_close(narrow);
     assert_int_equal(tuff_cache_pin(cache, device, key.key, "", NULL), TUFF_OK);
     tuff_plan_destroy(pinned);
@@ -96,22 +96,22 @@ static void ask_and_pin(tuff_device *device)
 static void devices_and_plans_are_asked(void **state)
 {
     (void)state;
-    for_drawn_drivers(ask_and_pin);
+    for_drawn_drivers(explain_and_pin);
 }
 
 static void the_reference_device_has_no_records(void **state)
 {
     (void)state;
-    tuff_cache_match answer;
+    tuff_cache_match match;
     tuff_cache *cache = open_cache(NULL);
     tuff_device *host = tuff_device_open("reference");
-    assert_int_equal(tuff_cache_lookup(cache, host, KEY(8), &answer), TUFF_E_UNSUPPORTED);
-    assert_int_equal(tuff_cache_lookup(cache, NULL, KEY(8), &answer), TUFF_E_USAGE);
-    assert_int_equal(tuff_cache_lookup_plan(cache, NULL, 0, &answer), TUFF_E_USAGE);
+    assert_int_equal(tuff_cache_lookup(cache, host, KEY(8), &match), TUFF_E_UNSUPPORTED);
+    assert_int_equal(tuff_cache_lookup(cache, NULL, KEY(8), &match), TUFF_E_USAGE);
+    assert_int_equal(tuff_cache_lookup_plan(cache, NULL, 0, &match), TUFF_E_USAGE);
     assert_int_equal(tuff_cache_pin_plan(cache, NULL, 0, tiles), TUFF_E_USAGE);
     tuff_graph *graph = make_graph(host);
     tuff_plan *plan = compile_plan(graph);
-    assert_int_equal(tuff_cache_lookup_plan(cache, plan, 0, &answer), TUFF_E_USAGE);
+    assert_int_equal(tuff_cache_lookup_plan(cache, plan, 0, &match), TUFF_E_USAGE);
     destroy_plan(plan, graph);
     tuff_device_close(host);
     tuff_cache_close(cache);
@@ -119,9 +119,9 @@ static void the_reference_device_has_no_records(void **state)
 
 static void a_bad_key_is_told(tuff_device *device)
 {
-    tuff_cache_match answer;
+    tuff_cache_match match;
     tuff_cache *cache = open_cache(NULL);
-    assert_int_equal(tuff_cache_lookup(cache, device, "no key", &answer), TUFF_E_FORMAT);
+    assert_int_equal(tuff_cache_lookup(cache, device, "no key", &match), TUFF_E_FORMAT);
     tuff_cache_close(cache);
 }
 

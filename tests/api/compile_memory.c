@@ -18,13 +18,13 @@
 #include "tuff.h"
 
 /* The objects that a script creates besides its graph; some are NULL after running out of memory. */
-typedef struct belongings {
+typedef struct owned_objects {
     tuff_array *slab, *parts[2];
     tuff_parameters *parameters;
     tuff_optimizer *optimizer;
-} belongings;
+} owned_objects;
 
-static void destroy_belongings(belongings *made)
+static void destroy_owned_objects(owned_objects *made)
 {
     for (int i = 0; i < 2; i++)
         tuff_array_destroy(made->parts[i]);
@@ -33,14 +33,14 @@ static void destroy_belongings(belongings *made)
     tuff_parameters_destroy(made->parameters);
 }
 
-typedef void (*graph_script)(tuff_graph *graph, tuff_device *device, belongings *made);
+typedef void (*graph_script)(tuff_graph *graph, tuff_device *device, owned_objects *made);
 
 static tuff_tensor *input(tuff_graph *graph, tuff_shape shape)
 {
     return tuff_input(graph, "x", TUFF_F32, shape);
 }
 
-static void elementwise(tuff_graph *graph, tuff_device *device, belongings *made)
+static void elementwise(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *x = input(graph, TUFF_SHAPE(3, 4)),
@@ -53,7 +53,7 @@ static void elementwise(tuff_graph *graph, tuff_device *device, belongings *made
                            tuff_rope(tuff_reshape(x, TUFF_SHAPE(1, 3, 1, 4)), TUFF_ROPE_HALF, 100, 0, NULL)));
 }
 
-static void norm_and_gradient(tuff_graph *graph, tuff_device *device, belongings *made)
+static void norm_and_gradient(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(2, 5));
@@ -63,7 +63,7 @@ static void norm_and_gradient(tuff_graph *graph, tuff_device *device, belongings
     tuff_output(graph, "y", y);
 }
 
-static void product_and_gradient(tuff_graph *graph, tuff_device *device, belongings *made)
+static void product_and_gradient(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(4, 6));
@@ -74,7 +74,7 @@ static void product_and_gradient(tuff_graph *graph, tuff_device *device, belongi
     tuff_output(graph, "y", tuff_concat(parts, 4, 1));
 }
 
-static void segments(tuff_graph *graph, tuff_device *device, belongings *made)
+static void segments(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(4, 4));
@@ -85,7 +85,7 @@ static void segments(tuff_graph *graph, tuff_device *device, belongings *made)
 }
 
 /* Compiled with a budget that requires recomputation. */
-static void deep(tuff_graph *graph, tuff_device *device, belongings *made)
+static void deep(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     float numbers[4 * 32];
@@ -100,7 +100,7 @@ static void deep(tuff_graph *graph, tuff_device *device, belongings *made)
         tuff_output(graph, "gradient", tuff_slice(gradient, (int64_t[]){0, 0}, (int64_t[]){5, 2}, NULL));
 }
 
-static void lookups(tuff_graph *graph, tuff_device *device, belongings *made)
+static void lookups(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *gradient, *x = input(graph, TUFF_SHAPE(5, 5));
@@ -111,7 +111,7 @@ static void lookups(tuff_graph *graph, tuff_device *device, belongings *made)
     tuff_output(graph, "sums", tuff_cumsum(tuff_pad(x, (int64_t[]){0, 1}, (int64_t[]){1, 0}, 0), 0));
 }
 
-static void long_reductions(tuff_graph *graph, tuff_device *device, belongings *made)
+static void long_reductions(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     (void)device, (void)made;
     tuff_tensor *x = input(graph, TUFF_SHAPE(2, 3000));
@@ -121,7 +121,7 @@ static void long_reductions(tuff_graph *graph, tuff_device *device, belongings *
     tuff_output(graph, "columns", tuff_sum(tuff_reshape(x, TUFF_SHAPE(3000, 2)), (int[]){0}, 1, false));
 }
 
-static void assigns(tuff_graph *graph, tuff_device *device, belongings *made)
+static void assigns(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     tuff_tensor *x = input(graph, TUFF_SHAPE(4));
     made->slab = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(8));
@@ -135,7 +135,7 @@ static void assigns(tuff_graph *graph, tuff_device *device, belongings *made)
     tuff_assign(graph, made->parts[1], tuff_sub(a, x));
 }
 
-static void training(tuff_graph *graph, tuff_device *device, belongings *made)
+static void training(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     const tuff_parameter_spec specs[] = {{"w", TUFF_SHAPE(3, 2)}, {"b", TUFF_SHAPE(2)}};
     made->parameters = tuff_parameters_create(device, specs, 2);
@@ -152,7 +152,7 @@ static void training(tuff_graph *graph, tuff_device *device, belongings *made)
 }
 
 /* Three matmuls that are merged into one, like their gradients. */
-static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
+static void siblings(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     const tuff_shape shape = TUFF_SHAPE(2, 8);
     const tuff_parameter_spec specs[] = {{"first", TUFF_SHAPE(3, 8)}, {"q", shape}, {"k", shape}, {"v", shape}};
@@ -174,7 +174,7 @@ static void siblings(tuff_graph *graph, tuff_device *device, belongings *made)
 }
 
 /* Operands that are computed where they are loaded, with weights precomputed into both kinds of copies. */
-static void producers(tuff_graph *graph, tuff_device *device, belongings *made)
+static void producers(tuff_graph *graph, tuff_device *device, owned_objects *made)
 {
     const tuff_parameter_spec specs[] = {{"plain", TUFF_SHAPE(12, 5)}, {"turned", TUFF_SHAPE(5, 12)}};
     tuff_tensor *x = input(graph, TUFF_SHAPE(2, 12)), *factor = tuff_constant(graph, TUFF_F32, 0.5);
@@ -236,7 +236,7 @@ static tuff_status use_plan(tuff_plan *plan, size_t input_size, unsigned char *r
 /* Runs the whole script; returns TUFF_OK if every call succeeded. */
 static tuff_status run_script(int index, tuff_device *device, unsigned char *results)
 {
-    belongings made = {.slab = NULL};
+    owned_objects made = {.slab = NULL};
     memset(results, 0, RESULT_SIZE);
     tuff_graph *graph = tuff_graph_create(device);
     if (graph)
@@ -246,7 +246,7 @@ static tuff_status run_script(int index, tuff_device *device, unsigned char *res
     tuff_status status = plan ? use_plan(plan, scripts[index].input_size, results) : tuff_last_status();
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
-    destroy_belongings(&made);
+    destroy_owned_objects(&made);
     return status;
 }
 
@@ -306,7 +306,7 @@ static void fail_script(int script, tuff_device *device)
    device may pool memory; when it is closed, all must have been freed. */
 static void try_script(int script, const char *name)
 {
-    belongings made = {.slab = NULL};
+    owned_objects made = {.slab = NULL};
     tuff_device_count(); /* the list of devices lives as long as the process */
     failing_memory_begin(0, false);
     tuff_device *device = tuff_device_open(name);
@@ -322,10 +322,10 @@ static void try_script(int script, const char *name)
     fail_script(script, device);
     tuff_plan_destroy(keeper);
     tuff_graph_destroy(graph);
-    destroy_belongings(&made);
+    destroy_owned_objects(&made);
     tuff_device_close(device);
     if (failing_memory_live() != 0)
-        fail_msg("%s: %lld blocks were not given back", scripts[script].name, (long long)failing_memory_live());
+        fail_msg("%s: %lld blocks were not freed", scripts[script].name, (long long)failing_memory_live());
     failing_memory_end();
 }
 

@@ -161,7 +161,7 @@ static void who_cannot_is_left_out(void **state)
     assert_int_equal(entered, count);
 }
 
-static tuff_status spoil(const char *name, void *state)
+static tuff_status damage_file(const char *name, void *state)
 {
     char path[FOLDER_SIZE + 300];
     int *count = state;
@@ -182,13 +182,13 @@ static void a_damaged_answer_is_none(void **state)
 {
     (void)state;
     char first[32], folder[FOLDER_SIZE];
-    int entered, spoiled = 0;
+    int entered, damaged = 0;
     if (count_devices(first, sizeof first) < 2)
         skip();
     (void)hold("work", NULL, true, &entered);
     assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
-    assert_int_equal(tuff__file_list(folder, "", spoil, &spoiled), TUFF_OK);
-    assert_true(spoiled > 0);
+    assert_int_equal(tuff__file_list(folder, "", damage_file, &damaged), TUFF_OK);
+    assert_true(damaged > 0);
     assert_false(hold("work", NULL, true, &entered).remembered);
     assert_true(hold("work", NULL, true, &entered).remembered);
 }
@@ -264,7 +264,7 @@ static int race_to_death(const char *selector)
     return 0;
 }
 
-static void let_die(const char *selector)
+static void run_and_crash(const char *selector)
 {
     int status;
     (void)fflush(NULL);
@@ -285,7 +285,7 @@ static void a_device_that_ends_processes_does_so_once(void **state)
     char first[32];
     int entered, forgotten;
     const int count = count_devices(first, sizeof first);
-    let_die(first);
+    run_and_crash(first);
     const tuff_device_race_result without = hold("deadly", NULL, true, &entered);
     assert_int_equal(without.left_out, 1);
     assert_string_not_equal(without.selector, first);

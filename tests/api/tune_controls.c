@@ -19,7 +19,7 @@ static const char *const names[] = {"TUFF_TUNE", "TUFF_TUNE_BUDGET_MS", "TUFF_TU
 static int warnings;
 static char last_warning[300];
 
-static void hear(void *user, tuff_log_level level, const char *text)
+static void record_message(void *user, tuff_log_level level, const char *text)
 {
     (void)user;
     warnings += level == TUFF_LOG_WARNING;
@@ -36,7 +36,7 @@ static int forget_environment(void **state)
     (void)snprintf(line, sizeof line, "rm -rf '%s/tune'", cache_folder());
     assert_int_equal(system(line), 0);
     warnings = 0;
-    tuff_set_log(hear, NULL);
+    tuff_set_log(record_message, NULL);
     return 0;
 }
 
@@ -98,7 +98,7 @@ static void use_modes(tuff_device *device)
 static void modes_and_budgets_are_obeyed(void **state)
 {
     (void)state;
-    for_api_in_turn(0, use_modes);
+    for_drawn_api(0, use_modes);
 }
 
 static void use_wrong_values(tuff_device *device)
@@ -198,7 +198,7 @@ static void log_and_repeat(tuff_device *device)
 static void candidates_are_logged(void **state)
 {
     (void)state;
-    for_api_in_turn(1, log_and_repeat);
+    for_drawn_api(1, log_and_repeat);
 }
 
 static void an_impossible_log_is_a_warning(void **state)

@@ -136,7 +136,7 @@ static int be_child(const char *selector, const char *path)
 
 static outcome run_child(const char *selector, const char *cache)
 {
-    char line[1400], self[400], answer[300];
+    char line[1400], self[400], output[300];
     outcome made;
     int measured = -1;
     const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -146,8 +146,8 @@ static outcome run_child(const char *selector, const char *cache)
     FILE *child = popen(line, "r");
     assert_non_null(child);
     bool found = false;
-    while (fgets(answer, sizeof answer, child))
-        found = found || sscanf(answer, "CHILD %16" SCNx64 "%16" SCNx64 " %16" SCNx64 "%16" SCNx64 " %d", &made.plan[0],
+    while (fgets(output, sizeof output, child))
+        found = found || sscanf(output, "CHILD %16" SCNx64 "%16" SCNx64 " %16" SCNx64 "%16" SCNx64 " %d", &made.plan[0],
                                 &made.plan[1], &made.bits.high, &made.bits.low, &measured) == 5;
     assert_int_equal(pclose(child), 0);
     assert_true(found);
@@ -185,7 +185,7 @@ static void lock_and_repeat(tuff_device *device)
 static void a_manifest_is_the_same_everywhere(void **state)
 {
     (void)state;
-    for_api_in_turn(0, lock_and_repeat);
+    for_drawn_api(0, lock_and_repeat);
 }
 
 static void expect_deviation(tuff_device *device, const tuff_compile_options *options, const char *subject)
@@ -198,7 +198,7 @@ static void expect_deviation(tuff_device *device, const tuff_compile_options *op
 }
 
 /* Rewrites the manifest with one change to one line: another candidate or generator, or the line is missing. */
-static void spoil(const char *family, const char *candidate, const char *generator)
+static void damage_record(const char *family, const char *candidate, const char *generator)
 {
     tune_store *store;
     const tune_record *one;
@@ -234,13 +234,13 @@ static void deviate(tuff_device *device)
     expect_deviation(device, &unfused, "a manifest needs the default");
     compile_and_run(device, &options, manifest(), &stats);
     assert_int_equal(stats.hits[TUFF_TUNE_HIT_PIN], stats.keys);
-    spoil("matmul", "matmul_register.rows=99", NULL);
+    damage_record("matmul", "matmul_register.rows=99", NULL);
     expect_deviation(device, &options, "the manifest's candidate cannot be used");
     expect_deviation(device, &options, ": matmul ");
-    spoil("matmul", "", "00000000");
+    damage_record("matmul", "", "00000000");
     expect_deviation(device, &options, "the manifest was made for other kernel texts (00000000");
-    spoil("row", NULL, NULL);
-    spoil("matmul", NULL, NULL);
+    damage_record("row", NULL, NULL);
+    damage_record("matmul", NULL, NULL);
     expect_deviation(device, &options, "the manifest has no entry for the key in this environment: ");
     compile_and_run(device, NULL, manifest(), &stats);
     compile_and_run(device, &options, NULL, &stats);
@@ -259,7 +259,7 @@ static void deviate(tuff_device *device)
 static void deviations_are_errors(void **state)
 {
     (void)state;
-    for_api_in_turn(1, deviate);
+    for_drawn_api(1, deviate);
 }
 
 /* Pins that sum in another order change bits, but not in deterministic mode; pins with the same order are used in
@@ -293,7 +293,7 @@ static void stay_deterministic(tuff_device *device)
 static void what_is_remembered_changes_no_bit(void **state)
 {
     (void)state;
-    for_api_in_turn(3, stay_deterministic);
+    for_drawn_api(3, stay_deterministic);
 }
 
 static file_operations genuine;
@@ -360,7 +360,7 @@ static void save_in_turns(tuff_device *device)
 static void a_manifest_is_written_by_one_at_a_time(void **state)
 {
     (void)state;
-    for_api_in_turn(4, save_in_turns);
+    for_drawn_api(4, save_in_turns);
 }
 
 enum { OF_X, OF_Y, SCALED_BY_2, SCALED_BY_3, ADDED_TO_A, ADDED_TO_B, KINDS };
@@ -408,7 +408,7 @@ static void tell_apart(tuff_device *device)
 static void other_operands_are_another_plan(void **state)
 {
     (void)state;
-    for_api_in_turn(2, tell_apart);
+    for_drawn_api(2, tell_apart);
 }
 
 static void wrong_use_is_refused(void **state)

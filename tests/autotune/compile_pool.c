@@ -59,7 +59,7 @@ static int find_compiled(tuning_task *task)
     return found;
 }
 
-static void look_for_programs(tuff_device *device)
+static void check_programs(tuff_device *device)
 {
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
@@ -70,7 +70,7 @@ static void look_for_programs(tuff_device *device)
     assert_int_equal(tuff__compile_pool_count(self.compile_pool), THREADS);
     for (int i = 0; i < self.task_count; i++)
         found += find_compiled(&self.tasks[i]);
-    print_message("    %d keys, %d candidates were there before their turn\n", self.task_count, found);
+    print_message("    %d keys, %d candidates were compiled ahead of their turn\n", self.task_count, found);
     assert_true(self.task_count > 5 && found > self.task_count);
     end_tuner(&self);
     assert_true(self.stats.prefetched >= (uint64_t)found && self.stats.prefetch_nanoseconds > 0);
@@ -81,9 +81,9 @@ static void look_for_programs(tuff_device *device)
 static void every_program_is_found(void **state)
 {
     (void)state;
-    use_folder("found");
+    use_cache_subfolder("found");
     tuff__compile_pool_threads = THREADS;
-    for_api_in_turn(0, look_for_programs);
+    for_drawn_api(0, check_programs);
 }
 
 /* A candidate that is compiled ahead but never requested is waited for only while it is in the compiler. */
@@ -117,9 +117,9 @@ static void drop_at_once(tuff_device *device)
 static void what_is_expected_may_not_come(void **state)
 {
     (void)state;
-    use_folder("dropped");
+    use_cache_subfolder("dropped");
     tuff__compile_pool_threads = THREADS;
-    for_api_in_turn(1, drop_at_once);
+    for_drawn_api(1, drop_at_once);
 }
 
 static bool count_down(void *user, const tuff_tune_progress *now)
@@ -135,7 +135,7 @@ static void tune_with_threads(tuff_device *device)
     for (int threads = 0; threads <= THREADS; threads += THREADS) {
         char name[64];
         (void)snprintf(name, sizeof name, "%d threads on %s", threads, tuff__device_info(device)->selector);
-        use_folder(name);
+        use_cache_subfolder(name);
         tuff__compile_pool_threads = threads;
         const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
         print_message("    %d threads: %.1f s, %d compiles, %d of them ahead\n", threads,
@@ -151,7 +151,7 @@ static void tune_with_threads(tuff_device *device)
         int left = most;
         char name[64];
         (void)snprintf(name, sizeof name, "%d candidates on %s", most, tuff__device_info(device)->selector);
-        use_folder(name);
+        use_cache_subfolder(name);
         tuff_tune_options stopping = *tuned_quickly.tuning;
         stopping.progress = count_down;
         stopping.user = &left;
@@ -163,7 +163,7 @@ static void tune_with_threads(tuff_device *device)
 static void winners_are_right(void **state)
 {
     (void)state;
-    for_api_in_turn(1, tune_with_threads);
+    for_drawn_api(1, tune_with_threads);
 }
 
 enum { REQUESTS = 12, SHARERS = 4 };
@@ -223,8 +223,8 @@ static void share_programs(tuff_device *device)
 static void programs_are_shared(void **state)
 {
     (void)state;
-    use_folder("shared");
-    for_api_in_turn(2, share_programs);
+    use_cache_subfolder("shared");
+    for_drawn_api(2, share_programs);
 }
 
 static void overridden_device_shares(tuff_device *device)
@@ -237,8 +237,8 @@ static void overridden_device_shares(tuff_device *device)
 static void overridden_devices_share_too(void **state)
 {
     (void)state;
-    use_folder("overridden");
-    for_api_in_turn(3, overridden_device_shares);
+    use_cache_subfolder("overridden");
+    for_drawn_api(3, overridden_device_shares);
 }
 
 int main(void)

@@ -57,7 +57,7 @@ static void all_in_flight_are_struck(void **state)
     (void)state;
     static product_result plain, tuned;
     int status, strikes;
-    use_folder("killed");
+    use_cache_subfolder("killed");
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
@@ -116,7 +116,7 @@ static void what_is_refused_is_not_asked_twice(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    use_folder("refused");
+    use_cache_subfolder("refused");
     tuff__compile_pool_threads = THREADS;
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
@@ -165,7 +165,7 @@ static tuning_task *find_product(tuning_session *session)
     for (int i = 0; i < session->task_count; i++)
         if (strcmp(session->tasks[i].key.family, "matmul") == 0)
             return &session->tasks[i];
-    fail_msg("no product");
+    fail_msg("no matmul task");
     return NULL;
 }
 
@@ -206,7 +206,7 @@ static void a_gpu_is_kept_running(void **state)
     tuff_plan *plan = compile_many(graph, weights);
     for (int is_gpu = 0; is_gpu < 2; is_gpu++) {
         tuning_session self;
-        use_folder(is_gpu ? "running" : "at rest");
+        use_cache_subfolder(is_gpu ? "running" : "at rest");
         begin_tuner(&self, plan);
         if (is_gpu) /* pretends to be one */
             self.bench->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
@@ -231,14 +231,14 @@ static void slow_compilers_work_beside(void **state)
         skip();
     int tried[2];
     for (int i = 0; i < 2; i++) {
-        use_folder(i ? "hidden" : "waited for");
+        use_cache_subfolder(i ? "hidden" : "waited for");
         tuff__compile_pool_threads = i ? THREADS : 0;
         replace_creation(create_slowly);
         const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
         restore_creation();
         tried[i] = (int)stats.compiles;
         assert_true(i == 0 ? stats.prefetched == 0 : stats.prefetched > 0);
-        print_message("    %d threads: %d candidates in %.1f s, %.1f s of them for compiling\n",
+        print_message("    %d threads: %d candidates in %.1f s, of which %.1f s compiling\n",
                       tuff__compile_pool_threads, tried[i], (double)stats.nanoseconds * 1e-9,
                       (double)stats.compile_nanoseconds * 1e-9);
     }
@@ -254,16 +254,16 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    use_folder("hang");
+    use_cache_subfolder("hang");
     run_softmax_of_product(device, &untuned, &plain);
-    hang_creation(4, "tuff_matmul");
+    block_creation(4, "tuff_matmul");
     tuff__compile_pool_threads = THREADS;
     const uint64_t timeout = tuff__compile_timeout, begin = tuff__nanoseconds();
     tuff__compile_timeout = TIMEOUT;
     const tuff_tune_stats stats = run_softmax_of_product(device, &tuned_quickly, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     tuff__compile_timeout = timeout;
-    print_message("    back after %.1f s\n", seconds);
+    print_message("    returned after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60 && count_creations() >= 4 && stats.prefetched > 0);
     assert_true(are_close(&plain, &tuned));
@@ -271,7 +271,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     assert_non_null(find_store_record(store, RECORD_BAD, "hang"));
     tuff__store_close(store);
     assert_int_equal(run_softmax_of_product(device, &tuned_quickly, &tuned).measured, 0);
-    let_creation_go();
+    release_creation();
     tuff_device_close(device);
 }
 
@@ -282,7 +282,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    use_folder("unasked");
+    use_cache_subfolder("unasked");
     tuff_array *weights = make_weights(device);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_many(graph, weights);
@@ -290,7 +290,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     tuning_session self;
     tuff__compile_timeout = TIMEOUT;
     begin_tuner(&self, plan);
-    hang_creation(1, "tuff_matmul");
+    block_creation(1, "tuff_matmul");
     for (int i = 0; i < self.task_count; i++) {
         tuning_task *task = &self.tasks[i];
         const evaluator by = tuff__evaluator_for_task(task);
@@ -310,7 +310,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
     assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
     tuff__compile_timeout = timeout;
     end_tuner(&self);
-    let_creation_go();
+    release_creation();
     destroy_plan(plan, graph);
     tuff_array_destroy(weights);
     tuff_device_close(device);

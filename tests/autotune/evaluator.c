@@ -18,15 +18,15 @@
 #include "small_plans.h"
 
 /* The change to the last result of a recording; to the largest if one kernel has several. */
-typedef enum deed {
+typedef enum fault_kind {
     NOTHING,
     LEAVE_OUT, /* elements keep the values from before the run */
     ZERO,      /* elements are 0 */
     DIFFER     /* in every other run the lowest bit of each element is flipped */
-} deed;
+} fault_kind;
 
 static struct {
-    deed deed;
+    fault_kind kind;
     uint64_t first, count;   /* elements of four bytes, relative to the result; beyond its end nothing is changed */
     uint64_t least, most;    /* bytes of the results that are changed; most 0: any size */
     int64_t beside;          /* bytes from the result to the place of the change */
@@ -34,7 +34,7 @@ static struct {
     int timeouts;            /* number of waits that time out before one succeeds */
     int submissions, wholes; /* of recordings with dispatches; those that ran all groups */
     uint64_t groups;         /* of the first of these */
-} play;
+} fault;
 
 typedef struct noted {
     driver_recording *recorded;
@@ -43,7 +43,7 @@ typedef struct noted {
     int commands;
 } noted;
 
-static driver real, played;
+static driver real, faulty;
 static noted recordings[512];
 static int recording_count;
 
@@ -73,66 +73,66 @@ static tuff_status record_noting(driver_device *device, const command *commands,
 
 static tuff_status change(driver_device *device, driver_recording *of_run, const noted *entry)
 {
-    const uint64_t start = entry->result.offset + (uint64_t)play.beside + 4 * play.first;
-    const size_t size = 4 * (size_t)play.count;
+    const uint64_t start = entry->result.offset + (uint64_t)fault.beside + 4 * fault.first;
+    const size_t size = 4 * (size_t)fault.count;
     char *bytes = calloc(1, size);
     assert_non_null(bytes);
     tuff_status status =
-        play.deed == LEAVE_OUT ? real.buffer_read(device, entry->result.buffer, start, bytes, size) : TUFF_OK;
+        fault.kind == LEAVE_OUT ? real.buffer_read(device, entry->result.buffer, start, bytes, size) : TUFF_OK;
     if (status == TUFF_OK)
         status = real.submit(device, of_run);
-    if (status == TUFF_OK && play.deed == DIFFER)
+    if (status == TUFF_OK && fault.kind == DIFFER)
         status = real.buffer_read(device, entry->result.buffer, start, bytes, size);
-    for (size_t i = 0; i < size && play.deed == DIFFER; i += 4)
-        bytes[i] ^= (char)(play.submissions % 2);
+    for (size_t i = 0; i < size && fault.kind == DIFFER; i += 4)
+        bytes[i] ^= (char)(fault.submissions % 2);
     if (status == TUFF_OK)
         status = real.buffer_write(device, entry->result.buffer, start, bytes, size);
     free(bytes);
     return status;
 }
 
-static tuff_status submit_playing(driver_device *device, driver_recording *of_run)
+static tuff_status submit_with_fault(driver_device *device, driver_recording *of_run)
 {
     const noted *entry = find_recording(of_run);
     if (entry == NULL)
         return real.submit(device, of_run);
-    if (play.submissions++ == 0)
-        play.groups = entry->groups;
-    play.wholes += entry->groups > play.groups;
-    const bool is_hit = play.deed != NOTHING && entry->result.size >= play.least &&
-                        (play.most == 0 || entry->result.size <= play.most) &&
-                        4 * (play.first + play.count) <= entry->result.size;
+    if (fault.submissions++ == 0)
+        fault.groups = entry->groups;
+    fault.wholes += entry->groups > fault.groups;
+    const bool is_hit = fault.kind != NOTHING && entry->result.size >= fault.least &&
+                        (fault.most == 0 || entry->result.size <= fault.most) &&
+                        4 * (fault.first + fault.count) <= entry->result.size;
     return is_hit ? change(device, of_run, entry) : real.submit(device, of_run);
 }
 
-static tuff_status tell_times(driver_device *device, driver_recording *of_run, uint64_t *nanoseconds)
+static tuff_status read_faulty_times(driver_device *device, driver_recording *of_run, uint64_t *nanoseconds)
 {
     const noted *entry = find_recording(of_run);
     const tuff_status status = real.timestamps(device, of_run, nanoseconds);
-    for (int i = 0; entry != NULL && i < entry->commands && play.slow_part > 0 && entry->groups <= play.groups; i++)
-        nanoseconds[i] = play.slow_part;
-    return play.slow_part > 0 ? TUFF_OK : status;
+    for (int i = 0; entry != NULL && i < entry->commands && fault.slow_part > 0 && entry->groups <= fault.groups; i++)
+        nanoseconds[i] = fault.slow_part;
+    return fault.slow_part > 0 ? TUFF_OK : status;
 }
 
 static tuff_status wait_too_long(driver_device *device)
 {
-    if (play.timeouts == 0)
+    if (fault.timeouts == 0)
         return real.wait(device);
-    play.timeouts--;
-    return tuff__fail(TUFF_E_TIMEOUT, "it takes longer than it may");
+    fault.timeouts--;
+    return tuff__fail(TUFF_E_TIMEOUT, "the wait timed out");
 }
 
-static void begin_play(tuff_device *device)
+static void begin_fault(tuff_device *device)
 {
-    memset(&play, 0, sizeof play);
+    memset(&fault, 0, sizeof fault);
     recording_count = 0;
     real = *device->driver;
-    played = real;
-    played.recording_create = record_noting;
-    played.submit = submit_playing;
-    played.timestamps = tell_times;
-    played.wait = wait_too_long;
-    device->driver = &played;
+    faulty = real;
+    faulty.recording_create = record_noting;
+    faulty.submit = submit_with_fault;
+    faulty.timestamps = read_faulty_times;
+    faulty.wait = wait_too_long;
+    device->driver = &faulty;
 }
 
 /* The evaluator of one task of a graph, with its default compiled. */
@@ -153,7 +153,7 @@ static void open_stage(tuff_device *device, tuff_graph *graph, const char *famil
     out->plan = tuff_compile(graph, &off);
     if (out->plan == NULL)
         fail_msg("%s", tuff_error());
-    begin_play(device);
+    begin_fault(device);
     assert_int_equal(tuff__plan_tasks_create(out->plan, &out->tasks), TUFF_OK);
     for (int i = 0; i < tuff__plan_tasks_count(out->tasks); i++)
         if (strcmp(tuff__plan_tasks_key(out->tasks, i)->family, family) == 0)
@@ -186,7 +186,7 @@ static void compile_other(stage *scene)
             scene->by.lower(scene->by.state, &scene->other.config, &made) == EVALUATION_GOOD &&
             made.program != defaults.program && scene->by.compile(scene->by.state, &scene->other) == EVALUATION_GOOD)
             return;
-    fail_msg("no other kernel: %s", tuff_error());
+    fail_msg("no candidate with another kernel: %s", tuff_error());
 }
 
 static void expect_verdict(const stage *scene, const search_candidate *candidate, bool thorough,
@@ -196,7 +196,7 @@ static void expect_verdict(const stage *scene, const search_candidate *candidate
     if (found != expected)
         fail_msg("%s, not %s: %s", tuff__evaluation_text(found), tuff__evaluation_text(expected), tuff_error());
     if (says != NULL && strstr(tuff_error(), says) == NULL)
-        fail_msg("\"%s\" says nothing of \"%s\"", tuff_error(), says);
+        fail_msg("\"%s\" does not contain \"%s\"", tuff_error(), says);
 }
 
 static void expect_default(const stage *scene, tune_evaluation expected, const char *says)
@@ -220,18 +220,18 @@ static void leave_out(tuff_device *device)
     stage on;
     open_stage(device, make_map(device), "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.deed = LEAVE_OUT;
+    fault.kind = LEAVE_OUT;
     static const uint64_t places[][2] = {{ASIDE, 1}, {ASIDE, HOLE}, {ROWS * COLUMNS / 2, ROWS * COLUMNS / 3}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        play.first = places[i][0];
-        play.count = places[i][1];
+        fault.first = places[i][0];
+        fault.count = places[i][1];
         expect_default(&on, EVALUATION_WRONG, "is not written");
     }
-    play.deed = ZERO;
-    play.first = ASIDE;
-    play.count = HOLE;
+    fault.kind = ZERO;
+    fault.first = ASIDE;
+    fault.count = HOLE;
     expect_default(&on, EVALUATION_WRONG, "on the host");
-    play.deed = NOTHING;
+    fault.kind = NOTHING;
     expect_default(&on, EVALUATION_GOOD, NULL);
     close_stage(&on);
 }
@@ -239,7 +239,7 @@ static void leave_out(tuff_device *device)
 static void what_the_host_does_not_look_at_is_written(void **state)
 {
     (void)state;
-    for_api_in_turn(0, leave_out);
+    for_drawn_api(0, leave_out);
 }
 
 /* In-place update of w: omitted elements keep their old values. */
@@ -253,9 +253,9 @@ static void leave_out_in_place(tuff_device *device)
     tuff_assign(graph, w, tuff_sub(tuff_array_tensor(graph, w), tuff_mul(x, x)));
     open_stage(device, graph, "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.deed = LEAVE_OUT;
-    play.first = ASIDE;
-    play.count = HOLE;
+    fault.kind = LEAVE_OUT;
+    fault.first = ASIDE;
+    fault.count = HOLE;
     expect_default(&on, EVALUATION_WRONG, "on the host");
     close_stage(&on);
     tuff_array_destroy(w);
@@ -264,7 +264,7 @@ static void leave_out_in_place(tuff_device *device)
 static void what_is_changed_in_place_is_changed(void **state)
 {
     (void)state;
-    for_api_in_turn(1, leave_out_in_place);
+    for_drawn_api(1, leave_out_in_place);
 }
 
 /* One in sixteen is true: fewer than the elements that rounding could flip near a comparison. */
@@ -276,8 +276,8 @@ static void store_zeros(tuff_device *device)
     tuff_output(graph, "y", tuff_less(tuff_constant(graph, TUFF_F32, 0.9), x));
     open_stage(device, graph, "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.deed = ZERO;
-    play.count = ROWS * COLUMNS;
+    fault.kind = ZERO;
+    fault.count = ROWS * COLUMNS;
     expect_default(&on, EVALUATION_WRONG, "are wrong");
     close_stage(&on);
 }
@@ -285,7 +285,7 @@ static void store_zeros(tuff_device *device)
 static void results_that_are_all_zero_are_seen(void **state)
 {
     (void)state;
-    for_api_in_turn(2, store_zeros);
+    for_drawn_api(2, store_zeros);
 }
 
 /* The host would have to compute all random numbers, which are too many; it computes a smaller product instead. */
@@ -299,9 +299,9 @@ static void store_no_product(tuff_device *device)
     tuff_output(graph, "y", tuff_mul(tuff_matmul(x, w), tuff_random(graph, TUFF_SHAPE(SIDE, SIDE))));
     open_stage(device, graph, "matmul", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.deed = ZERO;
-    play.count = SIDE * SIDE;
-    play.least = 4 * SIDE * SIDE;
+    fault.kind = ZERO;
+    fault.count = SIDE * SIDE;
+    fault.least = 4 * SIDE * SIDE;
     expect_default(&on, EVALUATION_WRONG, "all elements of a result are 0");
     close_stage(&on);
 }
@@ -309,7 +309,7 @@ static void store_no_product(tuff_device *device)
 static void results_that_the_host_cannot_do_are_not_all_zero(void **state)
 {
     (void)state;
-    for_api_in_turn(3, store_no_product);
+    for_drawn_api(3, store_no_product);
 }
 
 /* A row task and a product write separate columns of one concat. */
@@ -327,13 +327,13 @@ static void write_beside(tuff_device *device)
     tuff_output(graph, "z", joined);
     open_stage(device, graph, "row", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.count = 1;
-    play.deed = ZERO;
-    play.first = HALF + 3;
+    fault.count = 1;
+    fault.kind = ZERO;
+    fault.first = HALF + 3;
     expect_default(&on, EVALUATION_WRONG, "another task stores it");
-    play.deed = LEAVE_OUT;
+    fault.kind = LEAVE_OUT;
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.first = SIDE + 3;
+    fault.first = SIDE + 3;
     expect_default(&on, EVALUATION_WRONG, "is not written");
     close_stage(&on);
 }
@@ -341,11 +341,11 @@ static void write_beside(tuff_device *device)
 static void parts_of_a_whole_are_looked_at_one_by_one(void **state)
 {
     (void)state;
-    for_api_in_turn(4, write_beside);
+    for_drawn_api(4, write_beside);
 }
 
 /* Softmax compares its sums with 0, so that rounding could decide what depends on it; the tolerance must stay small. */
-static void be_wrong_where_it_compares(tuff_device *device)
+static void store_zeros_in_compared_rows(tuff_device *device)
 {
     enum { SIDE = 64 };
     stage on;
@@ -353,9 +353,9 @@ static void be_wrong_where_it_compares(tuff_device *device)
     tuff_output(graph, "y", tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, SIDE)), 1));
     open_stage(device, graph, "row", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.deed = ZERO;
-    play.count = SIDE;
-    play.first = 20 * SIDE;
+    fault.kind = ZERO;
+    fault.count = SIDE;
+    fault.first = 20 * SIDE;
     expect_default(&on, EVALUATION_WRONG, "on the host");
     close_stage(&on);
 }
@@ -363,7 +363,7 @@ static void be_wrong_where_it_compares(tuff_device *device)
 static void comparisons_excuse_little(void **state)
 {
     (void)state;
-    for_api_in_turn(5, be_wrong_where_it_compares);
+    for_drawn_api(5, store_zeros_in_compared_rows);
 }
 
 /* Differences in the last bit: accepted as rounding if they are the same in all runs. */
@@ -371,15 +371,15 @@ static void differ(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
-    play.deed = DIFFER;
-    play.first = ASIDE;
-    play.count = 1;
+    fault.kind = DIFFER;
+    fault.first = ASIDE;
+    fault.count = 1;
     expect_default(&on, EVALUATION_RACE, "two runs differ");
-    play.deed = NOTHING;
+    fault.kind = NOTHING;
     expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
     expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
-    play.deed = DIFFER;
+    fault.kind = DIFFER;
     expect_verdict(&on, &on.other, false, EVALUATION_RACE, "two runs differ");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
@@ -388,22 +388,22 @@ static void differ(tuff_device *device)
 static void two_runs_are_compared_to_the_bit(void **state)
 {
     (void)state;
-    for_api_in_turn(6, differ);
+    for_drawn_api(6, differ);
 }
 
 /* A candidate's results are compared with the default's. */
-static void be_wrong(tuff_device *device)
+static void store_wrong_values(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
     expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
-    play.deed = ZERO;
-    play.first = ASIDE;
-    play.count = 1;
+    fault.kind = ZERO;
+    fault.first = ASIDE;
+    fault.count = 1;
     expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "should be");
-    play.deed = LEAVE_OUT;
+    fault.kind = LEAVE_OUT;
     expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "is not written");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
@@ -412,22 +412,22 @@ static void be_wrong(tuff_device *device)
 static void candidates_are_held_against_the_default(void **state)
 {
     (void)state;
-    for_api_in_turn(7, be_wrong);
+    for_drawn_api(7, store_wrong_values);
 }
 
 /* Results smaller than the task's come from the check at other extents. */
-static void be_wrong_elsewhere(tuff_device *device)
+static void store_wrong_values_elsewhere(tuff_device *device)
 {
     stage on;
     open_stage(device, make_map(device), "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    play.deed = ZERO;
-    play.count = 100;
-    play.most = 4 * ROWS * COLUMNS - 4;
+    fault.kind = ZERO;
+    fault.count = 100;
+    fault.most = 4 * ROWS * COLUMNS - 4;
     expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
     expect_verdict(&on, &on.other, true, EVALUATION_WRONG, "with other extents");
-    play.deed = NOTHING;
+    fault.kind = NOTHING;
     expect_verdict(&on, &on.other, true, EVALUATION_GOOD, NULL);
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
@@ -436,7 +436,7 @@ static void be_wrong_elsewhere(tuff_device *device)
 static void winners_are_run_at_odd_extents(void **state)
 {
     (void)state;
-    for_api_in_turn(8, be_wrong_elsewhere);
+    for_drawn_api(8, store_wrong_values_elsewhere);
 }
 
 static void run_a_part_first(tuff_device *device)
@@ -445,13 +445,13 @@ static void run_a_part_first(tuff_device *device)
     uint64_t time;
     open_stage(device, make_map(device), "map", &on);
     assert_int_equal(on.by.sample(on.by.state, &on.defaults, 1, 0, &time), EVALUATION_GOOD);
-    assert_true(play.wholes > 0); /* more groups than the first run had */
+    assert_true(fault.wholes > 0); /* more groups than the first run had */
     compile_other(&on);
-    play.submissions = play.wholes = 0;
-    play.slow_part = UINT64_C(60000000000);
+    fault.submissions = fault.wholes = 0;
+    fault.slow_part = UINT64_C(60000000000);
     assert_int_equal(on.by.sample(on.by.state, &on.other, 1, 0, &time), EVALUATION_SLOW);
-    assert_int_equal(play.submissions, 1);
-    assert_int_equal(play.wholes, 0);
+    assert_int_equal(fault.submissions, 1);
+    assert_int_equal(fault.wholes, 0);
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -459,7 +459,7 @@ static void run_a_part_first(tuff_device *device)
 static void a_part_of_the_groups_runs_first(void **state)
 {
     (void)state;
-    for_api_in_turn(9, run_a_part_first);
+    for_drawn_api(9, run_a_part_first);
 }
 
 static const char *reason_of_default(const tuning_task *task)
@@ -476,14 +476,14 @@ static void pause_within_a_run(tuff_device *device)
     open_stage(device, make_map(device), "map", &on);
     tuning_task *task = on.by.state;
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.timeouts = 1;
-    expect_default(&on, EVALUATION_SLOW, "longer than it may");
+    fault.timeouts = 1;
+    expect_default(&on, EVALUATION_SLOW, "the wait timed out");
     assert_false(task->session->lost);
     expect_default(&on, EVALUATION_GOOD, NULL);
-    play.timeouts = 100;
+    fault.timeouts = 100;
     expect_default(&on, EVALUATION_HANG, NULL);
     assert_true(task->session->lost);
-    play.timeouts = 0;
+    fault.timeouts = 0;
     task->session->lost = false;
     close_stage(&on);
 }
@@ -491,7 +491,7 @@ static void pause_within_a_run(tuff_device *device)
 static void what_ends_after_all_does_not_hang(void **state)
 {
     (void)state;
-    for_api_in_turn(10, pause_within_a_run);
+    for_drawn_api(10, pause_within_a_run);
 }
 
 /* The device is reset while the default runs. */
@@ -512,7 +512,7 @@ static void lose_with_the_default(tuff_device *device)
 static void a_default_is_suspected_first(void **state)
 {
     (void)state;
-    for_api_in_turn(11, lose_with_the_default);
+    for_drawn_api(11, lose_with_the_default);
 }
 
 int main(void)

@@ -164,8 +164,8 @@ static void search_all(tuff_device *device)
 static void a_candidate_is_lowered_once(void **state)
 {
     (void)state;
-    use_folder("once");
-    for_api_in_turn(0, search_all);
+    use_cache_subfolder("once");
+    for_drawn_api(0, search_all);
 }
 
 /* If there are more candidates than may be kept, the least recently used are dropped, and lowered again on request. */
@@ -206,8 +206,8 @@ static void keep_few(tuff_device *device)
 static void few_are_kept(void **state)
 {
     (void)state;
-    use_folder("few");
-    for_api_in_turn(1, keep_few);
+    use_cache_subfolder("few");
+    for_drawn_api(1, keep_few);
 }
 
 int main(void)

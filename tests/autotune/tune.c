@@ -34,11 +34,11 @@ static tuff_graph *make_graph(tuff_device *device)
     return graph;
 }
 
-typedef struct answers {
+typedef struct outputs {
     float y[ROWS * COLUMNS], p[ROWS * COLUMNS];
-} answers;
+} outputs;
 
-static void run_graph(tuff_plan *plan, answers *out)
+static void run_graph(tuff_plan *plan, outputs *out)
 {
     write_steps(plan, "x", ROWS * INNER, 13, 8);
     write_steps(plan, "w", INNER * COLUMNS, 11, 16);
@@ -47,7 +47,7 @@ static void run_graph(tuff_plan *plan, answers *out)
     assert_int_equal(tuff_plan_read(plan, "p", out->p, sizeof out->p), TUFF_OK);
 }
 
-static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, answers *out)
+static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_options *options, outputs *out)
 {
     tuff_tune_stats stats;
     tuff_graph *graph = make_graph(device);
@@ -60,7 +60,7 @@ static tuff_tune_stats compile_and_run(tuff_device *device, const tuff_compile_o
     return stats;
 }
 
-static void expect_close(const answers *a, const answers *b)
+static void expect_close(const outputs *a, const outputs *b)
 {
     for (int i = 0; i < ROWS * COLUMNS; i++) {
         assert_true(fabsf(a->y[i] - b->y[i]) <= 1e-5f);
@@ -75,7 +75,7 @@ static void remove_stores(void)
     assert_int_equal(system(line), 0);
 }
 
-static int known(const tuff_tune_stats *stats)
+static int count_known_keys(const tuff_tune_stats *stats)
 {
     return stats->hits[TUFF_TUNE_HIT_PIN] + stats->hits[TUFF_TUNE_HIT_SAME];
 }
@@ -87,7 +87,7 @@ static const tuff_compile_options off = {.tuning = &(tuff_tune_options){.mode = 
 /* Time may run out before all keys are measured, so that it may take a few starts until all are known. */
 static void learn_and_remember(tuff_device *device)
 {
-    answers plain, tuned, again;
+    outputs plain, tuned, again;
     remove_stores();
     tuff_tune_stats stats = compile_and_run(device, &off, &plain);
     assert_int_equal(stats.keys, 0);
@@ -102,7 +102,7 @@ static void learn_and_remember(tuff_device *device)
     for (int attempt = 0; attempt < 6 && missing > 0; attempt++) {
         stats = compile_and_run(device, &quick, &tuned);
         assert_true(stats.keys >= 2 && stats.tasks >= stats.keys);
-        assert_int_equal(stats.measured + known(&stats), stats.keys);
+        assert_int_equal(stats.measured + count_known_keys(&stats), stats.keys);
         assert_int_equal(stats.wrong + stats.races + stats.hangs + stats.crashes, 0);
         expect_close(&plain, &tuned);
         missing = stats.measured;
@@ -112,14 +112,14 @@ static void learn_and_remember(tuff_device *device)
     assert_int_equal(stats.launches, 0);
     stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
                             &again);
-    assert_int_equal(known(&stats), stats.keys);
+    assert_int_equal(count_known_keys(&stats), stats.keys);
     assert_memory_equal(&tuned, &again, sizeof tuned);
 }
 
 static void tuning_is_remembered(void **state)
 {
     (void)state;
-    for_api_in_turn(1, learn_and_remember);
+    for_drawn_api(1, learn_and_remember);
 }
 
 typedef struct watcher {
@@ -134,30 +134,30 @@ static bool watch(void *user, const tuff_tune_progress *now)
     return ++self->calls < self->stop_at;
 }
 
-/* For each key the best candidate that the callback was told: the next search must begin there, unless the key has a
+/* For each key the best candidate reported to the callback: the next search must begin there, unless the key has a
    winner already. */
-typedef struct told_key {
+typedef struct reported_key {
     char key[TUNE_KEY_SIZE], best[512];
-} told_key;
+} reported_key;
 
 static struct {
-    told_key keys[16];
+    reported_key keys[16];
     int count, calls, stop_at, most_done;
-} told;
+} reported;
 
 static bool listen(void *user, const tuff_tune_progress *now)
 {
     (void)user;
     int i = 0;
-    while (i < told.count && strcmp(told.keys[i].key, now->key) != 0)
+    while (i < reported.count && strcmp(reported.keys[i].key, now->key) != 0)
         i++;
     assert_true(i < 16);
-    told.count += i == told.count;
-    (void)snprintf(told.keys[i].key, sizeof told.keys[i].key, "%s", now->key);
-    (void)snprintf(told.keys[i].best, sizeof told.keys[i].best, "%s", now->best);
-    assert_true(now->keys_done >= told.most_done && now->keys_done <= now->key_count);
-    told.most_done = now->keys_done;
-    return ++told.calls < told.stop_at;
+    reported.count += i == reported.count;
+    (void)snprintf(reported.keys[i].key, sizeof reported.keys[i].key, "%s", now->key);
+    (void)snprintf(reported.keys[i].best, sizeof reported.keys[i].best, "%s", now->best);
+    assert_true(now->keys_done >= reported.most_done && now->keys_done <= now->key_count);
+    reported.most_done = now->keys_done;
+    return ++reported.calls < reported.stop_at;
 }
 
 static int count_kept(tuff_device *device)
@@ -165,14 +165,14 @@ static int count_kept(tuff_device *device)
     char environment[ENVIRONMENT_SIZE];
     tune_store *store = open_device_store(device, environment);
     int kept = 0;
-    for (int i = 0; i < told.count; i++) {
+    for (int i = 0; i < reported.count; i++) {
         const tune_record *win =
-            tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(told.keys[i].key), NULL);
-        if (told.keys[i].best[0] == '\0')
+            tuff__store_winner(store, tuff__hash_text(environment), tuff__hash_text(reported.keys[i].key), NULL);
+        if (reported.keys[i].best[0] == '\0')
             continue;
         assert_non_null(win);
         if (tuff__record_is_seed(win))
-            assert_string_equal(win->candidate, told.keys[i].best);
+            assert_string_equal(win->candidate, reported.keys[i].best);
         kept++;
     }
     tuff__store_close(store);
@@ -183,22 +183,22 @@ static int count_kept(tuff_device *device)
 static void stop_anywhere(tuff_device *device)
 {
     enum { MILLISECONDS = 2000 };
-    answers got;
+    outputs got;
     int kept = 0;
     tuff_compile_options options = {
         .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = MILLISECONDS, .progress = listen}};
     bool was_stopped = true;
     for (int stop_at = 1; was_stopped; stop_at += 1 + stop_at / 2) {
-        memset(&told, 0, sizeof told);
-        told.stop_at = stop_at;
+        memset(&reported, 0, sizeof reported);
+        reported.stop_at = stop_at;
         remove_stores();
         const tuff_tune_stats stats = compile_and_run(device, &options, &got);
         kept += count_kept(device);
-        was_stopped = told.calls == stop_at;
-        assert_true(told.calls <= stop_at);
+        was_stopped = reported.calls == stop_at;
+        assert_true(reported.calls <= stop_at);
         /* Every key is reported as done, unless a busy machine left no time for the last races. */
-        assert_true(was_stopped || told.most_done == stats.measured ||
-                    (told.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
+        assert_true(was_stopped || reported.most_done == stats.measured ||
+                    (reported.most_done < stats.measured && stats.nanoseconds >= MILLISECONDS * UINT64_C(500000)));
     }
     print_message("%s: %d leaders kept\n", tuff__device_info(device)->selector, kept);
 }
@@ -206,12 +206,12 @@ static void stop_anywhere(tuff_device *device)
 static void whoever_stops_loses_nothing(void **state)
 {
     (void)state;
-    for_api_in_turn(0, stop_anywhere);
+    for_drawn_api(0, stop_anywhere);
 }
 
 static void stop_early(tuff_device *device)
 {
-    answers plain, tuned;
+    outputs plain, tuned;
     watcher self = {.stop_at = 2};
     remove_stores();
     compile_and_run(device, &off, &plain);
@@ -227,14 +227,14 @@ static void stop_early(tuff_device *device)
 static void the_caller_may_stop(void **state)
 {
     (void)state;
-    for_api_in_turn(4, stop_early);
+    for_drawn_api(4, stop_early);
 }
 
 static int device_runs;
 
 static void tune_anyway(tuff_device *device)
 {
-    answers plain, tuned;
+    outputs plain, tuned;
     device_runs++;
     compile_and_run(device, &off, &plain);
     tuff_tune_stats stats = compile_and_run(
@@ -300,7 +300,7 @@ static bool has_source(tuff_device *device, const char *subject)
 
 static void obey_pin(tuff_device *device)
 {
-    answers plain, pinned;
+    outputs plain, pinned;
     char environment[ENVIRONMENT_SIZE], key[600] = "";
     remove_stores();
     compile_and_run(device, &off, &plain);
@@ -338,7 +338,7 @@ static void obey_pin(tuff_device *device)
 static void a_pin_is_obeyed(void **state)
 {
     (void)state;
-    for_api_in_turn(3, obey_pin);
+    for_drawn_api(3, obey_pin);
 }
 
 /* Returns how many keys are known after tuning with so much memory; *squeezed gets the number of candidates that had
@@ -346,7 +346,7 @@ static void a_pin_is_obeyed(void **state)
 static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *squeezed)
 {
     char log[600], line[800];
-    answers got;
+    outputs got;
     (void)snprintf(log, sizeof log, "%s/tuning.log", cache_folder());
     (void)remove(log);
     remove_stores();
@@ -363,7 +363,7 @@ static int learn_within(tuff_device *device, uint64_t memory, int *keys, int *sq
         (void)fclose(file);
     stats = compile_and_run(device, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}},
                             &got);
-    return known(&stats);
+    return count_known_keys(&stats);
 }
 
 /* With the least memory in which every key can be measured they take turns; with less, keys are only skipped. */
@@ -388,7 +388,7 @@ static void share_memory(tuff_device *device)
 static void keys_take_turns_where_memory_is_short(void **state)
 {
     (void)state;
-    for_api_in_turn(2, share_memory);
+    for_drawn_api(2, share_memory);
 }
 
 static void modes_are_checked(void **state)

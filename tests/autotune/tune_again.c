@@ -42,7 +42,7 @@ static tuff_graph *make_graph(tuff_device *device)
     return graph;
 }
 
-static void ask_keys(tuff_plan *plan, outcome *out)
+static void read_keys(tuff_plan *plan, outcome *out)
 {
     for (int i = 0; i < tuff_plan_key_count(plan); i++) {
         tuff_plan_key_info key;
@@ -55,7 +55,7 @@ static void ask_keys(tuff_plan *plan, outcome *out)
 }
 
 /* Compiles and runs a plan whose run may fail. Returns the run's status. */
-static tuff_status try(tuff_device *device, const tuff_compile_options *options, outcome *out)
+static tuff_status compile_and_try_run(tuff_device *device, const tuff_compile_options *options, outcome *out)
 {
     *out = (outcome){.product = "", .origin = ""};
     tuff_graph *graph = make_graph(device);
@@ -63,7 +63,7 @@ static tuff_status try(tuff_device *device, const tuff_compile_options *options,
     if (!plan)
         fail_msg("%s", tuff_error());
     assert_int_equal(tuff_plan_tune_stats(plan, &out->stats), TUFF_OK);
-    ask_keys(plan, out);
+    read_keys(plan, out);
     write_steps(plan, "x", ROWS * 40, 13, 8);
     write_steps(plan, "w", 40 * COLUMNS, 11, 16);
     const tuff_status status = tuff_plan_run(plan);
@@ -76,7 +76,7 @@ static tuff_status try(tuff_device *device, const tuff_compile_options *options,
 static outcome compile(tuff_device *device, const tuff_compile_options *options)
 {
     outcome out;
-    if (try(device, options, &out) != TUFF_OK)
+    if (compile_and_try_run(device, options, &out) != TUFF_OK)
         fail_msg("%s", tuff_error());
     return out;
 }
@@ -148,7 +148,7 @@ static tuff_device *open_with_key(const char *folder, char *key, char *environme
     tuff_device *device = open_replaceable();
     if (!device)
         return NULL;
-    use_folder(folder);
+    use_cache_subfolder(folder);
     find_key(device, "matmul ", key);
     environment_of(device, NULL, environment);
     return device;
@@ -190,11 +190,11 @@ static void a_refused_winner_makes_way(void **state)
         skip();
     const outcome plain = compile(device, NULL);
 
-    use_folder("whole");
+    use_cache_subfolder("whole");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
     const outcome whole = compile(device, NULL);
     assert_string_equal(whole.product, blocks);
-    use_folder("runner-up");
+    use_cache_subfolder("runner-up");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
     replace_creation(refuse_blocks);
     const outcome next = compile(device, NULL), again = compile(device, NULL);
@@ -208,7 +208,7 @@ static void a_refused_winner_makes_way(void **state)
     expect_close(&plain, &next);
     expect_bad(device, environment, "compile", "compile");
 
-    use_folder("alone");
+    use_cache_subfolder("alone");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, NULL}, "");
     replace_creation(refuse_blocks);
     const outcome alone = compile(device, NULL);
@@ -272,11 +272,11 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
         skip();
     const outcome plain = compile(device, NULL);
 
-    use_folder("launch");
+    use_cache_subfolder("launch");
     remember(RECORD_WIN, environment, key, (const char *[]){blocks, tiles, NULL}, "");
     outcome refused;
     refuse_launches(true);
-    const tuff_status status = try(device, NULL, &refused);
+    const tuff_status status = compile_and_try_run(device, NULL, &refused);
     assert_int_equal(status, TUFF_E_OOM_DEVICE);
     assert_non_null(strstr(tuff_error(), blocks));
     assert_non_null(strstr(tuff_error(), "CL_OUT_OF_RESOURCES"));
@@ -287,9 +287,9 @@ static void a_winner_that_is_not_launched_makes_way(void **state)
     expect_close(&plain, &next);
     expect_bad(device, environment, "limits", "launch");
 
-    use_folder("launch-pinned");
+    use_cache_subfolder("launch-pinned");
     remember(RECORD_PIN, environment, key, (const char *[]){blocks, NULL}, "");
-    assert_int_equal(try(device, NULL, &refused), TUFF_E_OOM_DEVICE);
+    assert_int_equal(compile_and_try_run(device, NULL, &refused), TUFF_E_OOM_DEVICE);
     refuse_launches(false);
     expect_none_bad(device, environment);
     const outcome taken = compile(device, NULL);
@@ -320,7 +320,7 @@ static void fail_blameless(const char *folder, cl_int how, bool loses, tuff_stat
     refusal = how;
     refuse_launches(true);
     is_lost = loses;
-    const tuff_status status = try(device, NULL, &failed);
+    const tuff_status status = compile_and_try_run(device, NULL, &failed);
     tuff__cl.EnqueueMarkerWithWaitList = real_marker;
     refuse_launches(false);
     refusal = CL_OUT_OF_RESOURCES;
@@ -347,7 +347,7 @@ static void a_launch_of_no_task_blames_nothing(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    use_folder("no task");
+    use_cache_subfolder("no task");
     environment_of(device, NULL, environment);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_output(graph, "y", tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(8)));
@@ -371,7 +371,7 @@ static void a_failed_run_may_have_changed_arrays(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    use_folder("failed");
+    use_cache_subfolder("failed");
     tuff_array *array = make_array(device, TUFF_F32, 1, &one);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1));
@@ -418,7 +418,7 @@ static void meet_update(tuff_device *device)
 {
     const tuff_compile_options quick = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 60000}};
     char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], older[ENVIRONMENT_SIZE];
-    use_folder(tuff__device_info(device)->selector);
+    use_cache_subfolder(tuff__device_info(device)->selector);
     find_key(device, "matmul ", key);
     find_key(device, "row ", row);
     environment_of(device, NULL, environment);
@@ -441,7 +441,7 @@ static void meet_update(tuff_device *device)
 static void an_update_is_met(void **state)
 {
     (void)state;
-    for_api_in_turn(0, meet_update);
+    for_drawn_api(0, meet_update);
 }
 
 static bool did_patience_end(tuff_device *device, char *environment, const char *key)
@@ -456,11 +456,11 @@ static bool did_patience_end(tuff_device *device, char *environment, const char 
 
 /* A search that ran out of time continues if there is much more time, and not otherwise; one that ended by patience
    continues if that is greater. */
-static void go_on(tuff_device *device)
+static void continue_search(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], row[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
     (void)snprintf(folder, sizeof folder, "time %s", tuff__device_info(device)->selector);
-    use_folder(folder);
+    use_cache_subfolder(folder);
     find_key(device, "matmul ", key);
     find_key(device, "row ", row);
     environment_of(device, NULL, environment);
@@ -484,7 +484,7 @@ static void go_on(tuff_device *device)
 static void more_time_is_used(void **state)
 {
     (void)state;
-    for_api_in_turn(1, go_on);
+    for_drawn_api(1, continue_search);
 }
 
 /* A process that dies while it tries the default of a key. */
@@ -510,7 +510,7 @@ static void strike_default(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
     (void)snprintf(folder, sizeof folder, "deaths %s", tuff__device_info(device)->selector);
-    use_folder(folder);
+    use_cache_subfolder(folder);
     find_key(device, "matmul ", key);
     environment_of(device, NULL, environment);
     const outcome before = compile(device, NULL);
@@ -534,7 +534,7 @@ static void strike_default(tuff_device *device)
 static void a_default_that_kills_is_left(void **state)
 {
     (void)state;
-    for_api_in_turn(2, strike_default);
+    for_drawn_api(2, strike_default);
 }
 
 int main(void)

@@ -51,9 +51,9 @@ static void a_wrong_default_makes_way(void **state)
     NEED_DEVICE(device);
     static product_result right, wrong, tuned, again;
     char environment[ENVIRONMENT_SIZE];
-    use_folder("right");
+    use_cache_subfolder("right");
     run_product(device, &off, &right);
-    use_folder("wrong");
+    use_cache_subfolder("wrong");
     replace_creation(create_wrong);
     run_product(device, &off, &wrong);
     assert_false(are_close(&right, &wrong));
@@ -108,9 +108,9 @@ static void a_wrong_lookup_is_seen(void **state)
     (void)state;
     NEED_DEVICE(device);
     char environment[ENVIRONMENT_SIZE];
-    use_folder("lookup");
+    use_cache_subfolder("lookup");
     assert_int_equal(look_up_rows(device).wrong, 0);
-    use_folder("lost");
+    use_cache_subfolder("lost");
     replace_creation(create_lost);
     const tuff_tune_stats stats = look_up_rows(device);
     restore_creation();
@@ -141,7 +141,7 @@ static void two_strikes_end_tuning(void **state)
     static product_result out;
     char environment[ENVIRONMENT_SIZE];
     const uint64_t now = (uint64_t)time(NULL);
-    use_folder("strikes");
+    use_cache_subfolder("strikes");
     tune_store *store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
@@ -149,7 +149,7 @@ static void two_strikes_end_tuning(void **state)
     tuff__store_close(store);
     const tuff_compile_options shortly = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 300}};
     assert_true(run_product(device, &shortly, &out).measured > 0);
-    use_folder("more strikes");
+    use_cache_subfolder("more strikes");
     store = open_device_store(device, environment);
     add_strike(store, environment, "matmul_register.rows=5", now - 100);
     add_strike(store, environment, "matmul_register.rows=6", now - 200);
@@ -165,14 +165,14 @@ static void a_compiler_that_hangs_is_left(void **state)
     NEED_DEVICE(device);
     static product_result right, tuned, again;
     char environment[ENVIRONMENT_SIZE];
-    use_folder("hang");
+    use_cache_subfolder("hang");
     run_product(device, &off, &right);
-    hang_creation(3, "tuff_matmul");
+    block_creation(3, "tuff_matmul");
     tuff__compile_timeout = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     tuff_tune_stats stats = run_product(device, &quick, &tuned);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    print_message("back after %.1f s\n", seconds);
+    print_message("returned after %.1f s\n", seconds);
     assert_int_equal(stats.hangs, 1);
     assert_true(seconds < 60);
     assert_true(are_close(&right, &tuned));
@@ -181,11 +181,11 @@ static void a_compiler_that_hangs_is_left(void **state)
     assert_non_null(bad);
     assert_string_equal(bad->phase, "compile");
     tuff__store_close(store);
-    use_folder("after");
+    use_cache_subfolder("after");
     stats = run_product(device, &quick, &again);
     assert_int_equal(stats.measured, 0);
     assert_true(are_close(&right, &again));
-    let_creation_go();
+    release_creation();
     tuff_device_close(device);
 }
 

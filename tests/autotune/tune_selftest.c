@@ -65,18 +65,18 @@ static void a_self_test_that_hangs_is_left(void **state)
        self-test. */
     (void)snprintf(folder, sizeof folder, "%s/empty", cache_folder());
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
-    hang_creation(1, "");
+    block_creation(1, "");
     tuff__compile_timeout = 1500000000;
     const uint64_t begin = tuff__nanoseconds();
     const tuff_tune_stats stats = compile_and_run(device);
     const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
-    print_message("back after %.1f s\n", seconds);
+    print_message("returned after %.1f s\n", seconds);
     assert_true(seconds >= 1.5 && seconds < 60);
     assert_int_equal(stats.compiles, 0);
     assert_int_equal(stats.launches, 0);
     assert_true(count_creations() >= 2);
     assert_int_equal(compile_and_run(device).measured, 0);
-    let_creation_go();
+    release_creation();
     tuff_device_close(device);
 }
 

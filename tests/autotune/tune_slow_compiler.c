@@ -49,7 +49,7 @@ static void a_default_is_not_given_up_for_good(void **state)
     tuff_device *device = open_replaceable();
     if (!device)
         skip();
-    hang_creation(1, "tuff_row");
+    block_creation(1, "tuff_row");
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile(graph, BUDGET);
     assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
@@ -71,7 +71,7 @@ static void a_default_is_not_given_up_for_good(void **state)
         sum += out[i];
     assert_true(sum > 7.999 && sum < 8.001);
     destroy_plan(plan, graph);
-    let_creation_go();
+    release_creation();
     tuff_device_close(device);
 }
 

@@ -342,41 +342,41 @@ static void hashes_are_those_of_xxh3(void **state)
     assert_true(tuff__hash64(bytes, sizeof bytes, 1) != tuff__hash64(bytes, sizeof bytes, 2));
 }
 
-typedef struct heard {
+typedef struct log_record {
     int count;
     tuff_log_level level;
     char line[5000];
-} heard;
+} log_record;
 
-static void hear(void *user, tuff_log_level level, const char *line)
+static void record_message(void *user, tuff_log_level level, const char *line)
 {
-    heard *ears = user;
-    ears->count++;
-    ears->level = level;
-    (void)snprintf(ears->line, sizeof ears->line, "%s", line);
+    log_record *recorded = user;
+    recorded->count++;
+    recorded->level = level;
+    (void)snprintf(recorded->line, sizeof recorded->line, "%s", line);
     /* The callback may call the library. */
-    if (ears->count == 1)
-        tuff__log(TUFF_LOG_DEBUG, "again %d", ears->count);
+    if (recorded->count == 1)
+        tuff__log(TUFF_LOG_DEBUG, "again %d", recorded->count);
 }
 
 static void the_log_reaches_its_callback_in_lines(void **state)
 {
     (void)state;
-    static heard ears;
+    static log_record recorded;
     tuff__log(TUFF_LOG_ERROR, "nobody hears this");
-    tuff_set_log(hear, &ears);
+    tuff_set_log(record_message, &recorded);
     tuff__log(TUFF_LOG_WARNING, "one\ntwo %d\n", 3);
-    assert_int_equal(ears.count, 2);
-    assert_int_equal(ears.level, TUFF_LOG_DEBUG);
-    assert_string_equal(ears.line, "again 1");
+    assert_int_equal(recorded.count, 2);
+    assert_int_equal(recorded.level, TUFF_LOG_DEBUG);
+    assert_string_equal(recorded.line, "again 1");
     tuff__log(TUFF_LOG_WARNING, "one\ntwo %d\n", 3);
-    assert_int_equal(ears.level, TUFF_LOG_WARNING);
-    assert_string_equal(ears.line, "one two 3");
+    assert_int_equal(recorded.level, TUFF_LOG_WARNING);
+    assert_string_equal(recorded.line, "one two 3");
     tuff__log(TUFF_LOG_INFO, "%09999d", 1);
-    assert_int_equal(strlen(ears.line), 4095);
+    assert_int_equal(strlen(recorded.line), 4095);
     tuff_set_log(NULL, NULL);
     tuff__log(TUFF_LOG_ERROR, "nobody hears this");
-    assert_int_equal(ears.count, 4);
+    assert_int_equal(recorded.count, 4);
 }
 
 static void libraries_that_are_missing_are_no_error(void **state)

@@ -42,7 +42,7 @@ static bool holds(const char *name, const char *expected)
     return same;
 }
 
-static void start_with_old(void)
+static void write_old_file(void)
 {
     (void)unlink(scratch_path("x.prev"));
     scratch_write("x", OLD, strlen(OLD));
@@ -160,7 +160,7 @@ static void writing_replaces_and_keeps_the_previous(void **state)
 static void flushes_come_in_the_right_order(void **state)
 {
     (void)state;
-    start_with_old();
+    write_old_file();
     faulty_files_begin(FAULT_NONE, 0, false);
     assert_int_equal(write_new(), TUFF_OK);
     assert_string_equal(faulty_files_log(), "toxswwsfolmumfcc");
@@ -209,7 +209,7 @@ static void the_old_file_survives_every_failure_of_writing(void **state)
         fault_kind kind = kinds[i / 2];
         bool sticky = i % 2;
         for (int k = 1;; k++) {
-            start_with_old();
+            write_old_file();
             faulty_files_begin(kind, k, sticky);
             tuff_status status = write_new();
             assert_int_equal(faulty_files_open(), 0);
@@ -261,7 +261,7 @@ static void a_process_that_dies_leaves_the_old_or_the_new_file(void **state)
     (void)state;
     int deaths = 0, most = 0;
     for (int k = 1;; k++, deaths++) {
-        start_with_old();
+        write_old_file();
         if (!write_and_die(k))
             break;
         assert_true(holds("x", OLD) || holds("x", NEW));
@@ -282,7 +282,7 @@ static void only_leftovers_are_removed(void **state)
     (void)state;
     static const char *const others[] = {"x.tmp-1", "x.tmp-1-0123456789abcde", "x.tmp-1-0123456789abcdef0",
                                          "x.tmp-note-0123456789abcdef", "xx.tmp-1-0123456789abcdef"};
-    start_with_old();
+    write_old_file();
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         scratch_write(others[i], "other", 5);
     assert_int_equal(mkfifo(scratch_path("x.tmp-2-0123456789abcdef"), 0600), 0);
@@ -318,7 +318,7 @@ static void without_locks_nothing_is_removed(void **state)
 {
     (void)state;
     file_operations real = tuff__file;
-    start_with_old();
+    write_old_file();
     scratch_write("x.tmp-3-0123456789abcdef", "leftover", 8);
     lock_code = ENOLCK;
     tuff__file.flock = no_lock;
@@ -343,7 +343,7 @@ static void file_systems_without_links_get_a_copy(void **state)
     file_operations real = tuff__file;
     static const int codes[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EACCES};
     for (size_t i = 0; i < 5; i++) {
-        start_with_old();
+        write_old_file();
         link_code = codes[i];
         tuff__file.link = no_link;
         tuff_status status = write_new();
@@ -382,7 +382,7 @@ static int collide(const char *path, int flags, mode_t mode)
 static void names_of_temporary_files_that_exist_are_passed_over(void **state)
 {
     (void)state;
-    start_with_old();
+    write_old_file();
     genuine = tuff__file;
     tuff__file.open = collide;
     collisions = 3;
@@ -405,7 +405,7 @@ static int shrunken_fstat(int fd, struct stat *out)
 static void the_size_is_checked_before_the_old_file_goes(void **state)
 {
     (void)state;
-    start_with_old();
+    write_old_file();
     genuine = tuff__file;
     tuff__file.fstat = shrunken_fstat;
     tuff_status status = write_new();
@@ -447,7 +447,7 @@ static int rename_late(const char *from, const char *to)
 static void what_another_writer_removes_is_made_again(void **state)
 {
     (void)state;
-    start_with_old();
+    write_old_file();
     genuine = tuff__file;
     tuff__file.flock = flock_late;
     tuff__file.rename = rename_late;
@@ -473,7 +473,7 @@ static void processes_may_write_one_path(void **state)
     (void)state;
     enum { PROCESSES = 3, WRITES = 100 };
     pid_t children[PROCESSES];
-    start_with_old();
+    write_old_file();
     for (int i = 0; i < PROCESSES; i++) {
         children[i] = fork();
         assert_true(children[i] >= 0);
@@ -507,7 +507,7 @@ static int fsync_folder_fails(int fd)
 static void only_folders_that_cannot_be_flushed_are_excused(void **state)
 {
     (void)state;
-    start_with_old();
+    write_old_file();
     genuine = tuff__file;
     tuff__file.fsync = fsync_folder_fails;
     fsync_code = EINVAL;
@@ -557,7 +557,7 @@ static void memory_may_run_out_while_reading_and_writing(void **state)
 {
     (void)state;
     for (int64_t k = 1;; k++) {
-        start_with_old();
+        write_old_file();
         void *data = NULL;
         size_t size = 0;
         failing_memory_begin(k, false);

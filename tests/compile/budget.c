@@ -84,8 +84,8 @@ static void keep_to(tuff_device *device, tuff_fuse_mode fuse, uint64_t percent)
     tuff_plan *plan = plan_of(deep_network, NULL, device, &options, &info);
     if (!plan)
         fail_msg("%s", tuff_error());
-    print_message("    %" PRIu64 " bytes, with a budget of %" PRIu64 " %" PRIu64 " in %d tasks\n", whole.memory_peak,
-                  options.memory_budget, info.memory_peak, info.task_count);
+    print_message("    %" PRIu64 " bytes; with a budget of %" PRIu64 ": %" PRIu64 " bytes in %d tasks\n",
+                  whole.memory_peak, options.memory_budget, info.memory_peak, info.task_count);
     assert_true(info.memory_peak > 0 && info.memory_peak <= options.memory_budget);
     differential_create(&graph, "deep network", deep_network, NULL, 7);
     assert_int_equal(differential_run(&graph, device, &options), 0);
@@ -102,7 +102,7 @@ static void keep_to_budget(tuff_device *device)
 static void plans_keep_to_their_budget(void **state)
 {
     (void)state;
-    for_api_in_turn(0, keep_to_budget);
+    for_drawn_api(0, keep_to_budget);
 }
 
 static void keep_other_budgets(tuff_device *device)
@@ -117,11 +117,11 @@ static void keep_other_budgets(tuff_device *device)
 static void so_do_plans_without_fusion(void **state)
 {
     (void)state;
-    for_api_in_turn(1, keep_other_budgets);
+    for_drawn_api(1, keep_other_budgets);
 }
 
 /* Returns the number after a word of the error message. */
-static uint64_t number_behind(const char *word)
+static uint64_t number_after(const char *word)
 {
     const char *at = strstr(tuff_error(), word);
     if (!at)
@@ -135,15 +135,15 @@ static void refuse(tuff_device *device)
     tuff_plan_info info;
     assert_null(plan_of(deep_network, NULL, device, &options, &info));
     assert_int_equal(tuff_last_status(), TUFF_E_LIMIT);
-    assert_int_equal(number_behind("budget is "), 4096);
-    options.memory_budget = number_behind("recomputation is ");
+    assert_int_equal(number_after("budget is "), 4096);
+    options.memory_budget = number_after("recomputation is ");
     assert_true(info_of(device, &options).memory_peak <= options.memory_budget);
 }
 
 static void a_budget_out_of_reach_is_refused(void **state)
 {
     (void)state;
-    for_api_in_turn(2, refuse);
+    for_drawn_api(2, refuse);
 }
 
 static void change_nothing(tuff_device *device)
@@ -161,7 +161,7 @@ static void change_nothing(tuff_device *device)
 static void enough_memory_changes_nothing(void **state)
 {
     (void)state;
-    for_api_in_turn(3, change_nothing);
+    for_drawn_api(3, change_nothing);
 }
 
 static void the_reference_takes_no_notice(void **state)
@@ -193,7 +193,7 @@ static bool try_random(tuff_device *device, uint64_t seed)
     differential graph;
     snprintf(name, sizeof name, "TUFF_RANDOM_SEED=%" PRIu64, seed);
     if (!differential_prepare(&graph, name, random_graph, &seed, seed))
-        print_message("    seed %" PRIu64 ": bounds that say little\n", seed);
+        print_message("    seed %" PRIu64 ": the error bounds are too wide to be useful\n", seed);
     print_message("    seed %" PRIu64 ": %" PRIu64 " bytes\n", seed, info.memory_peak);
     assert_true(info.memory_peak <= options.memory_budget);
     assert_int_equal(differential_run(&graph, device, &options), 0);
@@ -207,13 +207,13 @@ static void keep_random(tuff_device *device)
     int kept = 0;
     for (uint64_t i = 0; i < count; i++)
         kept += try_random(device, first + i);
-    print_message("    %d of %" PRIu64 " random graphs take less memory when told so\n", kept, count);
+    print_message("    %d of %" PRIu64 " random graphs use less memory with a budget\n", kept, count);
 }
 
 static void random_graphs_are_right_within_a_budget(void **state)
 {
     (void)state;
-    for_api_in_turn(4, keep_random);
+    for_drawn_api(4, keep_random);
 }
 
 int main(void)

@@ -52,7 +52,7 @@ static void output_gradient(tuff_graph *graph, tuff_tensor *h, tuff_tensor *x, b
 }
 
 /* Returns the share of a row: the sum of its gradient, times the scale that all of its elements share. */
-static double share_of(const float *dx, const float *scale, int row)
+static double row_share(const float *dx, const float *scale, int row)
 {
     double share = 0;
     for (int i = 0; i < COLUMNS; i++)
@@ -72,7 +72,7 @@ static void expect_shares(tuff_plan *plan, const float *scale)
     for (int row = 0; row < ROWS; row++)
         sum += m[row];
     for (int row = 0; row < ROWS; row++)
-        assert_true(fabs(share_of(dx, scale, row) / (2 * WIDTH * sum) - 1) < 0.01);
+        assert_true(fabs(row_share(dx, scale, row) / (2 * WIDTH * sum) - 1) < 0.01);
 }
 
 static void check_quotients(tuff_device *device, bool least, tuff_precision precision)
@@ -146,13 +146,14 @@ static void budgets_on(tuff_device *device)
     fill();
     assert_true(run_within(device, 0, whole, &info));
     for (int row = 0; row < ROWS; row++)
-        assert_true(fabs(share_of(whole, divisors, row) - 1) < 0.2);
+        assert_true(fabs(row_share(whole, divisors, row) - 1) < 0.2);
     while (percent > 10 && run_within(device, info.memory_peak * percent / 100, dx, &least)) {
         for (int i = 0; i < ROWS * COLUMNS; i++)
             assert_true(fabsf(dx[i] - whole[i]) <= 1e-5f);
         percent -= 3;
     }
-    print_message("    %d tasks, within a memory of %d %% %d\n", info.task_count, (int)percent + 3, least.task_count);
+    print_message("    %d tasks; %3d %% of the memory: %d tasks\n", info.task_count, (int)percent + 3,
+                  least.task_count);
 }
 
 static void what_is_compared_is_not_recomputed(void **state)

@@ -17,12 +17,12 @@
 
 enum { MOST = 64, EVERY = 3 };
 
-typedef struct ways {
+typedef struct pass_settings {
     tune_config all[MOST]; /* the settings that lead to different kernels; the first is the default */
     uint64_t kernels[MOST];
     int count;
     uint64_t seen[CONFIG_WORDS]; /* rewritings that were applicable to a graph and changed its kernels */
-} ways;
+} pass_settings;
 
 /* Returns the hash of a graph's kernels. *found gets the rewritings that are applicable to it. */
 static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_config *found)
@@ -38,7 +38,7 @@ static uint64_t kernels_of(tuff_graph *graph, const tune_config *passes, tune_co
     return kernels;
 }
 
-static void add_way(ways *self, tuff_graph *graph, const tune_config *passes)
+static void add_pass_setting(pass_settings *self, tuff_graph *graph, const tune_config *passes)
 {
     tune_config found;
     const uint64_t kernels = kernels_of(graph, passes, &found);
@@ -51,12 +51,12 @@ static void add_way(ways *self, tuff_graph *graph, const tune_config *passes)
 }
 
 /* Tries each rewriting at all its other values, and all of them off. */
-static void find_ways(tuff_graph *graph, ways *out)
+static void list_pass_settings(tuff_graph *graph, pass_settings *out)
 {
     const tune_config defaults = {.set = {0}};
     tune_config none = {.set = {0}}, found;
     (void)kernels_of(graph, &defaults, &found);
-    add_way(out, graph, &defaults);
+    add_pass_setting(out, graph, &defaults);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
         if (!tuff__config_has(&found, one))
@@ -67,13 +67,13 @@ static void find_ways(tuff_graph *graph, ways *out)
             const int before = out->count;
             tuff__config_set(&by, one, value);
             if (value != 1)
-                add_way(out, graph, &by);
+                add_pass_setting(out, graph, &by);
             if (out->count > before)
                 out->seen[i / 64] |= (uint64_t)1 << i % 64;
         }
         tuff__config_set(&none, one, 0);
     }
-    add_way(out, graph, &none);
+    add_pass_setting(out, graph, &none);
 }
 
 static void set_passes(const tune_config *passes)
@@ -125,26 +125,26 @@ static int number; /* counts the cases that take turns over the devices */
 
 static int64_t run_graph(tuff_device *device, const differential *comparison)
 {
-    ways found = {.count = 0};
+    pass_settings found = {.count = 0};
     int64_t failures = 0;
     tuff_graph *graph = tuff_graph_create(device);
     comparison->build(graph, comparison->context);
     assert_int_equal(tuff_graph_status(graph), TUFF_OK);
-    find_ways(graph, &found);
+    list_pass_settings(graph, &found);
     for (int i = 0; i < CONFIG_WORDS; i++)
         seen[i] |= found.seen[i];
     for (int i = 1; i < found.count; i++) {
         const int turn = number++;
         if (!is_thorough() && drawn_turn("ways", turn, EVERY) != 0)
             continue; /* compiling takes most of the time */
-        if (!is_its_turn(device, turn / EVERY))
+        if (!is_drawn_for_device(device, turn / EVERY))
             continue;
         set_passes(&found.all[i]);
         const int64_t failed = differential_run(comparison, device, NULL);
         if (failed > 0) {
             text name = {0};
             tuff__config_format(&found.all[i], &name);
-            print_error("%s: by %s\n", comparison->name, tuff__text_get(&name));
+            print_error("%s: failed with %s\n", comparison->name, tuff__text_get(&name));
             tuff__text_free(&name);
         }
         failures += failed;
@@ -187,7 +187,7 @@ static void all_rewritings_are_seen(void **state)
         all += is_one;
         count += is_one && is_seen;
         if (is_one && !is_seen)
-            print_message("no graph is another by fusion.%s\n", tuff__tunable_info((tunable)i)->name);
+            print_message("fusion.%s changes no graph\n", tuff__tunable_info((tunable)i)->name);
     }
     if (number > 0)
         assert_int_equal(count, all);
@@ -223,7 +223,7 @@ static void set_in_the_environment(tuff_device *device)
 static void the_environment_turns_rewritings_off(void **state)
 {
     (void)state;
-    for_api_in_turn(0, set_in_the_environment);
+    for_drawn_api(0, set_in_the_environment);
 }
 
 int main(void)

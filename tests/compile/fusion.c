@@ -61,7 +61,8 @@ static int64_t run_everywhere(const differential *graph, int number, bool unfuse
     for (int i = 0; i < device_count; i++)
         for (int way = 0; way < 4; way++) {
             const tuff_device_info *info = tuff__device_info(devices[i]);
-            const bool fused_turn = is_its_turn(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
+            const bool fused_turn =
+                is_drawn_for_device(devices[i], number) && drawn_turn(info->selector, number, 2) == way;
             const bool unfused_turn = unfused && drawn_turn("unfused", number, 2 * device_count) == i &&
                                       way == (drawn_turn("unfused in local kernels", number, 4) == 0 ? 3 : 2);
             if (is_thorough() || fused_turn || unfused_turn)
@@ -144,7 +145,7 @@ static void barriers_everywhere_change_no_bits(void **state)
     differential_create(&graph, "attention block", find_hard_graph("attention block"), NULL, 3);
     for (int i = 0; i < device_count; i++) {
         size_t size;
-        if (!is_its_turn(devices[i], 0))
+        if (!is_drawn_for_device(devices[i], 0))
             continue;
         unsigned char *some = differential_bytes(&graph, devices[i], NULL, 1, &size);
         unsigned char *all =
@@ -169,7 +170,7 @@ static void twenty_runs_give_the_same_bits(void **state)
         differential_create(&graph, names[name], find_hard_graph(names[name]), NULL, 3);
         for (int i = 0; i < device_count; i++) {
             size_t size;
-            if (!is_its_turn(devices[i], (int)name))
+            if (!is_drawn_for_device(devices[i], (int)name))
                 continue;
             unsigned char *bytes = differential_bytes(&graph, devices[i], NULL, 20, &size);
             assert_non_null(bytes);

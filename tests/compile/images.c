@@ -93,7 +93,7 @@ static void run_case(tuff_device *device, int number, const char *name, graph_bu
 {
     static const tuff_compile_options ways[] = {
         {.family = TUFF_FAMILY_LOCAL}, {.family = TUFF_FAMILY_REGISTER}, {.fuse = TUFF_FUSE_NONE}};
-    if (!is_its_turn(device, number))
+    if (!is_drawn_for_device(device, number))
         return;
     differential graph;
     differential_create(&graph, name, build, context, (uint64_t)number + 1);
@@ -195,7 +195,7 @@ static void compile_patches(tuff_device *device, const convolution *one)
     tuff_graph_destroy(graph);
 }
 
-static void look_for_patches(tuff_device *device)
+static void check_large_images(tuff_device *device)
 {
     describe_as_gpu(device);
     for (int i = 0; i < LARGE; i++) {
@@ -207,7 +207,7 @@ static void look_for_patches(tuff_device *device)
 static void kernels_for_gpus_store_no_patches(void **state)
 {
     (void)state;
-    for_drawn_drivers(look_for_patches);
+    for_drawn_drivers(check_large_images);
 }
 
 static void expect_failure(tuff_graph *graph, tuff_tensor *made, tuff_status status, const char *words)

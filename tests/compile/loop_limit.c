@@ -328,7 +328,7 @@ static void check_work(const work *tried, tuff_device *device, const results *wa
         results got = run_plan_of(tried, graph, plan, least);
         const double apart = distance(&got, wanted);
         if (!(apart <= 1e-4))
-            fail_msg("%s on %s: %g apart", tried->name, tuff__device_info(device)->name, apart);
+            fail_msg("%s on %s: results differ by %g", tried->name, tuff__device_info(device)->name, apart);
         free_results(&got);
     }
     tuff_plan_destroy(plan);
@@ -364,7 +364,7 @@ static void run_long_works(tuff_device *device)
 {
     expect_works(long_works, LONG_WORKS, 40000);
     for (int i = 0; i < LONG_WORKS; i++)
-        if (device->info.loop_limit > 0 || is_its_turn(device, i))
+        if (device->info.loop_limit > 0 || is_drawn_for_device(device, i))
             check_work(&long_works[i], device, &expected[i], 40000);
 }
 
@@ -381,7 +381,7 @@ static void run_short_works(tuff_device *device)
     const uint32_t own = device->info.loop_limit;
     device->info.loop_limit = LOW_LIMIT;
     for (int i = 0; i < SHORT_WORKS; i++)
-        if (is_turn_of_api(device, i))
+        if (is_drawn_for_api(device, i))
             check_work(&short_works[i], device, &expected[i], 800);
     device->info.loop_limit = own;
 }
@@ -439,7 +439,7 @@ static void refuse_long_loops(tuff_device *device)
 static void refuses_what_is_longer(void **state)
 {
     (void)state;
-    for_api_in_turn(0, refuse_long_loops);
+    for_drawn_api(0, refuse_long_loops);
 }
 
 int main(void)

@@ -149,19 +149,20 @@ static void check_step(tuff_device *device, const model_config *model, const tuf
     tuff_plan_info info;
     step mixed = make_step(device, model, options);
     assert_int_equal(tuff_plan_describe(mixed.plan, &info), TUFF_OK);
-    print_message("    family %d, precision %d: %d of %d matmuls, %.3f of the memory, %d launches more\n",
-                  (int)options->family, (int)options->precision, info.narrow_matmul_count, info.matmul_count,
-                  (double)info.memory_peak / (double)plain->memory_peak, info.dispatch_count - plain->dispatch_count);
+    print_message(
+        "    family %d, precision %d: %d of %d matmuls narrow, %.3f of the f32 memory, %d additional launches\n",
+        (int)options->family, (int)options->precision, info.narrow_matmul_count, info.matmul_count,
+        (double)info.memory_peak / (double)plain->memory_peak, info.dispatch_count - plain->dispatch_count);
     assert_true(10 * info.narrow_matmul_count >= 9 * info.matmul_count);
     assert_true(10 * info.memory_peak <= 6 * plain->memory_peak);
     assert_int_equal(count_conversions(mixed.plan), 0);
     int narrow_operands;
     const int operands = count_attention_operands(mixed.plan, &narrow_operands);
-    print_message("    %d of %d operands of attention\n", narrow_operands, operands);
+    print_message("    %d of %d attention operands have 16 bits\n", narrow_operands, operands);
     assert_true(operands > 0);
     assert_int_equal(narrow_operands, operands);
     const int on_units = count_body(mixed.plan, "matmul_cooperative"), all = count_body(mixed.plan, "matmul");
-    print_message("    %d of %d on matrix units\n", on_units, all);
+    print_message("    %d of %d matmuls on matrix units\n", on_units, all);
     if (options->precision == TUFF_PRECISION_F16 || tuff__device_info(device)->matrix_bf16)
         assert_true(options->family == TUFF_FAMILY_SUBGROUP ? on_units == 0 : 10 * on_units >= 9 * all);
     drop_step(&mixed);
@@ -342,7 +343,7 @@ static void check_warnings(tuff_device *device)
         compile_warned(device, false, (tuff_precision)precision);
         assert_int_equal(warned.count, precision != TUFF_PRECISION_F32);
         if (warned.count > 0 && !strstr(warned.text, expected))
-            fail_msg("the warning is \"%s\"", warned.text);
+            fail_msg("unexpected warning: \"%s\"", warned.text);
         compile_warned(device, true, (tuff_precision)precision);
         assert_int_equal(warned.count, 0);
     }

@@ -198,7 +198,7 @@ static void check_products(tuff_device *device)
     for (int i = 0; i < SHAPES * 4 && is_wanted(device); i++) {
         if (!thorough && drawn_turn("products", i, slow ? 4 : 2) != 0)
             continue;
-        const bool turn = is_its_turn(device, i), is_local = drawn_turn("local kernels", i, 3) == 0;
+        const bool turn = is_drawn_for_device(device, i), is_local = drawn_turn("local kernels", i, 3) == 0;
         const int64_t *extent = extents[i / 4];
         const product_case one = {extent[0], extent[1], extent[2], extent[3], i % 2 == 1, i / 2 % 2 == 1, i * 3};
         differential graph;

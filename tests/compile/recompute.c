@@ -144,7 +144,7 @@ static void compare(tuff_device *device)
 {
     for (size_t i = 0; i < CASE_COUNT; i++) {
         differential graph;
-        if (!is_turn_of_api(device, (int)i))
+        if (!is_drawn_for_api(device, (int)i))
             continue;
         differential_create(&graph, cases[i].name, cases[i].build, &(marking){.marked = true}, 5);
         assert_int_equal(differential_run(&graph, device, NULL), 0);
@@ -210,7 +210,7 @@ static void keep_inputs(tuff_device *device)
 static void what_segments_begin_with_is_kept(void **state)
 {
     (void)state;
-    for_api_in_turn(1, keep_inputs);
+    for_drawn_api(1, keep_inputs);
 }
 
 /* Recomputed ops are not merged with the originals, one copy per enclosing segment; a segment's result is not
@@ -286,7 +286,7 @@ static uint64_t peak_of_training(tuff_device *device, bool recompute)
 static void halve_memory(tuff_device *device)
 {
     const uint64_t kept = peak_of_training(device, false), segments = peak_of_training(device, true);
-    print_message("    a step of GPT with 6 layers: %llu bytes at the peak, %llu with a segment a layer\n",
+    print_message("    a step of GPT with 6 layers: a peak of %llu bytes, %llu with one segment per layer\n",
                   (unsigned long long)kept, (unsigned long long)segments);
     assert_true(segments > 0 && 2 * segments <= kept);
 }
@@ -294,7 +294,7 @@ static void halve_memory(tuff_device *device)
 static void a_segment_a_layer_halves_memory(void **state)
 {
     (void)state;
-    for_api_in_turn(0, halve_memory);
+    for_drawn_api(0, halve_memory);
 }
 
 int main(void)

@@ -18,23 +18,24 @@
 #include "base/rng.h"
 
 /* A plan, usually of a training step, whose launches and memory are changed and restored. */
-typedef struct patient {
+typedef struct plan_under_test {
     language_model model; /* if there is an optimizer */
     tuff_optimizer *optimizer;
     tuff_graph *graph;
     tuff_plan *plan;
     launch_list fresh; /* lowered again from the plan's tasks, because recording changes the plan's own list */
     launch_list *made;
-} patient;
+} plan_under_test;
 
 /* Compiles a training step. is_recorded: with commands, which requires compiled programs. */
-static void admit(tuff_device *device, tuff_precision precision, bool is_recorded, patient *out)
+static void create_plan_under_test(tuff_device *device, tuff_precision precision, bool is_recorded,
+                                   plan_under_test *out)
 {
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF},
                                           .precision = precision};
     const model_config config = {.layers = 2, .heads = 2, .width = 18, .context = 13, .vocabulary = 31};
     const tuff_optimizer_options rule = model_optimizer_options(1e-3, 100);
-    patient in = {.graph = NULL};
+    plan_under_test in = {.graph = NULL};
     assert_int_equal(model_create(device, &config, &in.model), TUFF_OK);
     in.optimizer = tuff_optimizer_create(in.model.parameters, &rule);
     assert_non_null(in.optimizer);
@@ -49,7 +50,7 @@ static void admit(tuff_device *device, tuff_precision precision, bool is_recorde
     assert_int_equal(tuff__verify_launches(out->made), TUFF_OK);
 }
 
-static void discharge(patient *in)
+static void destroy_plan_under_test(plan_under_test *in)
 {
     assert_int_equal(tuff__verify_launches(in->made), TUFF_OK); /* every fault was undone */
     tuff__launch_list_free(&in->fresh);
@@ -62,12 +63,12 @@ static void discharge(patient *in)
 
 /* Compiles a scatter_add whose keys and items are sorted in several parts, as a device with a loop limit requires. Each
    part uses the memory of the one before, partly in place. */
-static void admit_parts(tuff_device *device, patient *out)
+static void create_parts_under_test(tuff_device *device, plan_under_test *out)
 {
     enum { LOW_LIMIT = 100, KEYS = 4000, ITEMS = 300 };
     const tuff_compile_options options = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
     const uint32_t own = device->info.loop_limit;
-    patient in = {.graph = tuff_graph_create(device)};
+    plan_under_test in = {.graph = tuff_graph_create(device)};
     assert_non_null(in.graph);
     tuff_tensor *x = tuff_input(in.graph, "x", TUFF_F32, TUFF_SHAPE(KEYS)),
                 *at = tuff_input(in.graph, "at", TUFF_I32, TUFF_SHAPE(ITEMS)),
@@ -88,9 +89,9 @@ static void admit_parts(tuff_device *device, patient *out)
 
 /* Plants a fault at the place with that number; returns false if it cannot occur there. The caller undoes the
    change. */
-typedef bool (*planter)(patient *in, int place);
+typedef bool (*planter)(plan_under_test *in, int place);
 
-static bool drop_launch(patient *in, int place)
+static bool drop_launch(plan_under_test *in, int place)
 {
     launch_list *made = in->made;
     memmove(made->launches + place, made->launches + place + 1,
@@ -115,7 +116,7 @@ static bool depends(const launch *later, const launch *earlier)
     return earlier->kind == LAUNCH_COPY && reads(later, earlier->copy_to);
 }
 
-static bool swap_launches(patient *in, int place)
+static bool swap_launches(plan_under_test *in, int place)
 {
     launch *kernel = in->made->launches;
     if (place + 1 == in->made->launch_count || !depends(&kernel[place + 1], &kernel[place]))
@@ -127,7 +128,7 @@ static bool swap_launches(patient *in, int place)
 }
 
 /* Moves a launch before one that reads the memory that it overwrites, so that the reader finds the wrong value. */
-static bool early_launch(patient *in, int place)
+static bool early_launch(plan_under_test *in, int place)
 {
     launch *kernel = in->made->launches;
     int before = place - 1;
@@ -142,7 +143,7 @@ static bool early_launch(patient *in, int place)
 }
 
 /* Repeats a launch. Returns whether it changes a buffer in place, so that the repetition is a fault. */
-static bool launch_twice(patient *in, int place)
+static bool launch_twice(plan_under_test *in, int place)
 {
     launch *kernel = in->made->launches;
     bool in_place = false;
@@ -153,7 +154,7 @@ static bool launch_twice(patient *in, int place)
     return in_place;
 }
 
-static bool no_groups(patient *in, int place)
+static bool no_groups(plan_under_test *in, int place)
 {
     in->made->launches[place].groups = 0;
     return in->made->launches[place].kind == LAUNCH_KERNEL;
@@ -174,13 +175,13 @@ static int stored_axis(const launch *kernel)
 }
 
 /* Whether a launch stores elements of a node; scratch memory may have parts that nothing fills. */
-static bool stores_a_node(const patient *in, const launch *kernel)
+static bool stores_a_node(const plan_under_test *in, const launch *kernel)
 {
     return has_stores(kernel) && stored_axis(kernel) >= 0 &&
            kernel->chain.buffers[kernel->chain.outputs[0].buffer].id < in->made->fusion->graph->node_count;
 }
 
-static bool no_items(patient *in, int place)
+static bool no_items(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     if (!stores_a_node(in, kernel))
@@ -189,7 +190,7 @@ static bool no_items(patient *in, int place)
     return true;
 }
 
-static bool short_write(patient *in, int place)
+static bool short_write(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     if (!stores_a_node(in, kernel))
@@ -198,7 +199,7 @@ static bool short_write(patient *in, int place)
     return true;
 }
 
-static bool long_write(patient *in, int place)
+static bool long_write(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     if (!stores_a_node(in, kernel))
@@ -207,7 +208,7 @@ static bool long_write(patient *in, int place)
     return true;
 }
 
-static bool stuck_store(patient *in, int place)
+static bool stuck_store(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     if (!stores_a_node(in, kernel))
@@ -216,7 +217,7 @@ static bool stuck_store(patient *in, int place)
     return true;
 }
 
-static bool shifted_store(patient *in, int place)
+static bool shifted_store(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     if (!stores_a_node(in, kernel))
@@ -225,7 +226,7 @@ static bool shifted_store(patient *in, int place)
     return true;
 }
 
-static bool wild_load(patient *in, int place)
+static bool wild_load(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     for (int i = 0; i < kernel->chain.value_count; i++) {
@@ -240,7 +241,7 @@ static bool wild_load(patient *in, int place)
     return false;
 }
 
-static bool wild_lookup(patient *in, int place)
+static bool wild_lookup(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     for (int i = 0; i < kernel->chain.value_count; i++) {
@@ -253,7 +254,7 @@ static bool wild_lookup(patient *in, int place)
     return false;
 }
 
-static bool few_groups(patient *in, int place)
+static bool few_groups(plan_under_test *in, int place)
 {
     launch *kernel = &in->made->launches[place];
     kernel->groups -= kernel->groups > 0;
@@ -262,7 +263,7 @@ static bool few_groups(patient *in, int place)
 
 /* Moves a written buffer onto an input after the last read of that input: the next run would read the overwritten
    data. */
-static bool lost_source(patient *in, int place)
+static bool lost_source(plan_under_test *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
     const launch *kernel = &in->made->launches[place];
@@ -286,7 +287,7 @@ static bool lost_source(patient *in, int place)
 }
 
 /* Moves the memory that a launch writes so that it overlaps what the launch reads. */
-static bool overlapping_memory(patient *in, int place)
+static bool overlapping_memory(plan_under_test *in, int place)
 {
     const launch *kernel = &in->made->launches[place];
     for (int w = 0; w < kernel->chain.buffer_count; w++)
@@ -303,7 +304,7 @@ static bool overlapping_memory(patient *in, int place)
     return false;
 }
 
-static bool memory_beyond_its_storage(patient *in, int place)
+static bool memory_beyond_its_storage(plan_under_test *in, int place)
 {
     const launch *kernel = &in->made->launches[place];
     if (kernel->kind == LAUNCH_COPY || kernel->chain.buffer_count == 0)
@@ -314,7 +315,7 @@ static bool memory_beyond_its_storage(patient *in, int place)
 }
 
 /* place: number of a buffer. */
-static bool wrong_part(patient *in, int place)
+static bool wrong_part(plan_under_test *in, int place)
 {
     memory_buffer *at = &in->made->buffers[place];
     if (at->parent < 0 || !at->used)
@@ -323,7 +324,7 @@ static bool wrong_part(patient *in, int place)
     return true;
 }
 
-static bool moved_part(patient *in, int place)
+static bool moved_part(plan_under_test *in, int place)
 {
     memory_buffer *at = &in->made->buffers[place];
     if (at->parent < 0 || !at->used)
@@ -333,7 +334,7 @@ static bool moved_part(patient *in, int place)
     return true;
 }
 
-static bool other_part(patient *in, int place)
+static bool other_part(plan_under_test *in, int place)
 {
     memory_buffer *at = &in->made->buffers[place];
     at->dtype = at->dtype == TUFF_F32 ? TUFF_U32 : TUFF_F32;
@@ -341,7 +342,7 @@ static bool other_part(patient *in, int place)
 }
 
 /* Gives a node's memory and kernels fewer bits than its value needs. place: number of the node. */
-static bool lost_bits(patient *in, int place)
+static bool lost_bits(plan_under_test *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
     memory_buffer *at = &in->made->buffers[place];
@@ -355,7 +356,7 @@ static bool lost_bits(patient *in, int place)
     return true;
 }
 
-static bool other_type(patient *in, int place)
+static bool other_type(plan_under_test *in, int place)
 {
     launch *of = &in->made->launches[place];
     if (of->kind == LAUNCH_COPY || of->chain.buffer_count == 0)
@@ -365,7 +366,7 @@ static bool other_type(patient *in, int place)
 }
 
 /* Moves the new value of an assigned array elsewhere. place: number of the assign. */
-static bool lost_assign(patient *in, int place)
+static bool lost_assign(plan_under_test *in, int place)
 {
     const tuff_graph *graph = in->made->fusion->graph;
     if (place >= graph->assign_count)
@@ -379,7 +380,7 @@ static bool lost_assign(patient *in, int place)
 }
 
 /* Returns the launch at this place if it computes the last sums of a range of keys, else NULL. */
-static launch *last_of_range(patient *in, int place)
+static launch *last_of_range(plan_under_test *in, int place)
 {
     enum { RESULT_AT = 12 };
     launch *at = &in->made->launches[place];
@@ -394,7 +395,7 @@ static launch *last_of_range(patient *in, int place)
 }
 
 /* Drops all launches for a range of keys, which sort the list for it and compute its sums. */
-static bool drop_range(patient *in, int place)
+static bool drop_range(plan_under_test *in, int place)
 {
     int first = place;
     if (last_of_range(in, place) == NULL)
@@ -407,7 +408,7 @@ static bool drop_range(patient *in, int place)
 }
 
 /* Stores the sums of a range of keys one element before or after their own. */
-static bool move_range(patient *in, int place)
+static bool move_range(plan_under_test *in, int place)
 {
     enum { COLUMNS = 1, RESULT_AT = 12 };
     launch *at = last_of_range(in, place);
@@ -417,7 +418,7 @@ static bool move_range(patient *in, int place)
     return true;
 }
 
-static bool second_task(patient *in, int place)
+static bool second_task(plan_under_test *in, int place)
 {
     launch_list *made = in->made;
     launch *kernel = &made->launches[place];
@@ -428,7 +429,7 @@ static bool second_task(patient *in, int place)
     return true;
 }
 
-static bool late_setup(patient *in, int place)
+static bool late_setup(plan_under_test *in, int place)
 {
     in->made->launches[place].setup = true;
     return place > 0 && !in->made->launches[place - 1].setup;
@@ -448,7 +449,7 @@ static void *copy_of(const void *data, size_t size)
     return memcpy(made, data, size);
 }
 
-static snapshot take(const launch_list *made)
+static snapshot take_snapshot(const launch_list *made)
 {
     snapshot now = {.launches = copy_of(made->launches, (size_t)made->launch_count * sizeof *made->launches),
                     .buffers = copy_of(made->buffers, (size_t)made->buffer_count * sizeof *made->buffers),
@@ -522,7 +523,7 @@ static const fault faults_of_order[] = {
     {"the sums of a range of keys are stored elsewhere", move_range},
 };
 
-static void plant_fault(patient *in, const fault *planted_fault, const snapshot *healthy, int places)
+static void plant_fault(plan_under_test *in, const fault *planted_fault, const snapshot *healthy, int places)
 {
     int planted = 0, missed = 0, last = 0;
     for (int place = 0; place < places; place++) {
@@ -535,17 +536,17 @@ static void plant_fault(patient *in, const fault *planted_fault, const snapshot 
         }
         put_back(in->made, healthy);
     }
-    print_message("%s: %d places\n", planted_fault->name, planted);
+    print_message("%s: %d faults planted\n", planted_fault->name, planted);
     if (planted == 0 || missed > 0)
-        fail_msg("%s: %d of %d were not found, the last at %d (%s)", planted_fault->name, missed, planted, last,
-                 last < healthy->launch_count ? healthy->launches[last].body : "");
+        fail_msg("%s: %d of %d faults were not detected, the last at %d (%s)", planted_fault->name, missed, planted,
+                 last, last < healthy->launch_count ? healthy->launches[last].body : "");
 }
 
 static void plant_all(tuff_device *device, tuff_precision precision)
 {
-    patient in;
-    admit(device, precision, false, &in);
-    snapshot healthy = take(in.made);
+    plan_under_test in;
+    create_plan_under_test(device, precision, false, &in);
+    snapshot healthy = take_snapshot(in.made);
     const int places = in.made->buffer_count > in.made->launch_count ? in.made->buffer_count : in.made->launch_count;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         const bool of_buffers = faults[i].plant == wrong_part || faults[i].plant == moved_part ||
@@ -553,7 +554,7 @@ static void plant_all(tuff_device *device, tuff_precision precision)
         plant_fault(&in, &faults[i], &healthy, of_buffers ? places : healthy.launch_count);
     }
     forget(&healthy);
-    discharge(&in);
+    destroy_plan_under_test(&in);
 }
 
 static void plant_in_both(tuff_device *device)
@@ -570,13 +571,13 @@ static void faults_of_plans_are_found(void **state)
 
 static void plant_in_parts(tuff_device *device)
 {
-    patient in;
-    admit_parts(device, &in);
-    snapshot healthy = take(in.made);
+    plan_under_test in;
+    create_parts_under_test(device, &in);
+    snapshot healthy = take_snapshot(in.made);
     for (size_t i = 0; i < sizeof faults_of_order / sizeof faults_of_order[0]; i++)
         plant_fault(&in, &faults_of_order[i], &healthy, healthy.launch_count);
     forget(&healthy);
-    discharge(&in);
+    destroy_plan_under_test(&in);
 }
 
 static void launches_in_the_memory_of_others_keep_their_order(void **state)
@@ -588,8 +589,8 @@ static void launches_in_the_memory_of_others_keep_their_order(void **state)
 /* Every barrier of a recording is needed, and so is everything that it waits for. */
 static void drop_barriers(tuff_device *device)
 {
-    patient in;
-    admit(device, TUFF_PRECISION_F32, true, &in);
+    plan_under_test in;
+    create_plan_under_test(device, TUFF_PRECISION_F32, true, &in);
     command *commands = in.plan->executable.commands;
     const int count = in.plan->executable.command_count;
     int barriers = 0;
@@ -611,13 +612,13 @@ static void drop_barriers(tuff_device *device)
     assert_true(barriers > count / 4);
     tuff__set_barriers(commands, count, true);
     assert_int_equal(tuff__verify_hazards(commands, count), TUFF_OK);
-    discharge(&in);
+    destroy_plan_under_test(&in);
 }
 
 static void missing_barriers_are_found(void **state)
 {
     (void)state;
-    for_api_in_turn(0, drop_barriers);
+    for_drawn_api(0, drop_barriers);
 }
 
 /* Dispatches, copies and fills over parts of a few buffers, in random order. */
@@ -654,8 +655,8 @@ static void barriers_cover_random_commands(void **state)
 /* Nodes that do not match their inputs, as a wrong division in a rewriting would produce them. */
 static void break_nodes(tuff_device *device)
 {
-    patient in;
-    admit(device, TUFF_PRECISION_F32, false, &in);
+    plan_under_test in;
+    create_plan_under_test(device, TUFF_PRECISION_F32, false, &in);
     const tuff_graph *graph = in.made->fusion->graph;
     int broken = 0;
     for (int i = 0; i < graph->node_count; i++) {
@@ -671,7 +672,7 @@ static void break_nodes(tuff_device *device)
         *shape = before;
     }
     assert_true(broken > 100);
-    discharge(&in);
+    destroy_plan_under_test(&in);
 }
 
 static void faults_of_rewriting_are_found(void **state)

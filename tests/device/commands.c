@@ -171,8 +171,8 @@ static void check_transfers(tuff_device *device)
         expected[i] = i >= 200 && i < 700 ? i - 200 + 100 + 1 : 0;
     }
     write_words(device, from, words, COUNT);
-    const buffer_binding ranges[] = {range_of(from, 400, 2000, false), range_of(to, 800, 2000, true)};
-    const buffer_binding hole = range_of(to, 1200, 4, true);
+    const buffer_binding ranges[] = {buffer_range(from, 400, 2000, false), buffer_range(to, 800, 2000, true)};
+    const buffer_binding hole = buffer_range(to, 1200, 4, true);
     command commands[] = {command_over(COMMAND_COPY, 2, ranges), command_over(COMMAND_FILL_ZERO, 1, &hole)};
     run_commands(commands, 2, device, 2);
     assert_true(commands[1].barrier);
@@ -280,7 +280,7 @@ static void check_timestamps(tuff_device *device)
     recording *recorded = NULL, *plain = NULL;
     storage *memory = make_words(device, COUNT);
     make_kernel(device, &busy, "busy", "for (uint k = 0u; k < 100u; k++) x[i] = x[i] * 1664525u + 1013904223u;");
-    const buffer_binding last = range_of(memory, 0, 4, true);
+    const buffer_binding last = buffer_range(memory, 0, 4, true);
     command commands[] = {dispatch_over(device, &busy, memory, COUNT), dispatch_over(device, &busy, memory, 32),
                           command_over(COMMAND_FILL_ZERO, 1, &last)};
     assert_int_equal(tuff__recording_create(device, commands, 3, false, true, &recorded), TUFF_OK);
@@ -391,9 +391,9 @@ static void check_wrong_commands(tuff_device *device)
     wrong = fine;
     wrong.bindings[0].buffer = NULL;
     expect_refusal(device, wrong, TUFF_E_USAGE);
-    const buffer_binding odd = range_of(memory, 2, 8, true);
+    const buffer_binding odd = buffer_range(memory, 2, 8, true);
     expect_refusal(device, command_over(COMMAND_FILL_ZERO, 1, &odd), TUFF_E_USAGE);
-    const buffer_binding unequal[] = {range_of(memory, 0, 8, false), range_of(memory, 8, 12, true)};
+    const buffer_binding unequal[] = {buffer_range(memory, 0, 8, false), buffer_range(memory, 8, 12, true)};
     expect_refusal(device, command_over(COMMAND_COPY, 2, unequal), TUFF_E_USAGE);
     expect_refusal(device, command_over(COMMAND_COPY, 1, unequal), TUFF_E_USAGE);
     /* A recording may be empty. */

@@ -368,7 +368,7 @@ static void the_pool_keeps_within_its_limit(void **state)
 static const driver *real;
 static int failures_left;
 
-static tuff_status short_of_memory(driver_device *device, uint64_t size, driver_buffer **buffer)
+static tuff_status fail_out_of_memory(driver_device *device, uint64_t size, driver_buffer **buffer)
 {
     if (failures_left > 0) {
         failures_left--;
@@ -381,7 +381,7 @@ static void check_pressure(tuff_device *device)
 {
     driver scarce = *device->driver;
     real = device->driver;
-    scarce.buffer_create = short_of_memory;
+    scarce.buffer_create = fail_out_of_memory;
     scarce.buffer_create_anywhere = NULL;
     storage *idle = NULL, *wanted = NULL;
     assert_int_equal(tuff__storage_create(device, 4096, false, &idle), TUFF_OK);

@@ -238,7 +238,7 @@ static void plans_see_what_commands_wrote(void **state)
 }
 
 /* Every device has the handles of its own API, and the reference device none; wrong calls change nothing. */
-static void ask_for_all(tuff_device *device)
+static void query_all_handles(tuff_device *device)
 {
     tuff_opencl_handles opencl = {0};
     tuff_vulkan_handles vulkan = {0};
@@ -267,7 +267,7 @@ static void every_device_has_its_own(void **state)
     tuff_opencl_handles opencl;
     tuff_vulkan_handles vulkan;
     tuff_buffer_handle buffer;
-    for_each_device(ask_for_all);
+    for_each_device(query_all_handles);
     assert_int_equal(tuff_device_unwrap_opencl(NULL, &opencl), TUFF_E_USAGE);
     assert_int_equal(tuff_device_unwrap_vulkan(NULL, &vulkan), TUFF_E_USAGE);
     assert_int_equal(tuff_array_unwrap(NULL, &buffer), TUFF_E_USAGE);

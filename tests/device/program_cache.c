@@ -133,7 +133,7 @@ static void every_flipped_bit_is_refused(void **state)
         entry.data[i / 8] ^= (unsigned char)(1u << i % 8);
         write_file(path, entry.data, entry.size);
         if (loads())
-            fail_msg("bit %zu of byte %zu", i % 8, i / 8);
+            fail_msg("accepted with bit %zu of byte %zu flipped", i % 8, i / 8);
         entry.data[i / 8] ^= (unsigned char)(1u << i % 8);
     }
     write_file(path, entry.data, entry.size);
@@ -151,7 +151,7 @@ static void every_truncation_is_refused(void **state)
     for (size_t size = 0; size < entry.size; size++) {
         write_file(path, entry.data, size);
         if (loads())
-            fail_msg("cut to %zu bytes", size);
+            fail_msg("accepted when cut to %zu bytes", size);
     }
     entry.data[entry.size] = 0;
     write_file(path, entry.data, entry.size + 1);

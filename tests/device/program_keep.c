@@ -23,9 +23,9 @@ static void forget(void)
     forget_cache_files(".program");
 }
 
-static int asked;
+static int binary_reads;
 
-static bool say_costly(driver_device *device)
+static bool is_always_costly(driver_device *device)
 {
     (void)device;
     return true;
@@ -35,7 +35,7 @@ static tuff_status count_bytes(driver_device *device, driver_program *compiled, 
 {
     (void)device;
     (void)compiled;
-    asked++;
+    binary_reads++;
     *made = (blob){tuff__strdup("bytes"), 5};
     return made->data ? TUFF_OK : TUFF_E_OOM_HOST;
 }
@@ -57,12 +57,12 @@ static int keep_two(tuff_device *device, bool launched, uint64_t used)
     make_kernel(device, &kernels[0], "ones", "x[i] = 1;");
     make_kernel(device, &kernels[1], "twos", "x[i] = 2;");
     program *programs[] = {kernels[0].program, NULL, kernels[1].program, kernels[0].program};
-    asked = 0;
+    binary_reads = 0;
     device->binary_cost = 0;
     tuff__programs_store(device, programs, 4, launched, used);
-    const int kept = asked;
+    const int kept = binary_reads;
     tuff__programs_store(device, programs, 4, launched, used / 1000);
-    assert_int_equal(asked, kept);
+    assert_int_equal(binary_reads, kept);
     for (int i = 0; i < 2; i++)
         tuff__program_release(device, kernels[i].program);
     assert_int_equal(count_cache_files(".program", NULL, 0), kept);
@@ -77,12 +77,12 @@ static void check_without_a_cache(tuff_device *device)
     char *folder = tuff__strdup(getenv("TUFF_CACHE_DIR"));
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     make_kernel(device, &kernel, "threes", "x[i] = 3;");
-    asked = 0;
+    binary_reads = 0;
     tuff__programs_store(device, &kernel.program, 1, true, UINT64_MAX);
-    assert_int_equal(asked, 0);
+    assert_int_equal(binary_reads, 0);
     assert_int_equal(setenv("TUFF_CACHE_DIR", folder, 1), 0);
     tuff__programs_store(device, &kernel.program, 1, true, UINT64_MAX);
-    assert_int_equal(asked, 1);
+    assert_int_equal(binary_reads, 1);
     tuff__program_release(device, kernel.program);
     tuff__free(folder);
 }
@@ -94,7 +94,7 @@ static void check_costly_bytes(tuff_device *device)
     driver costly = *device->driver;
     real = device->driver;
     costly.program_create = want_none;
-    costly.is_binary_costly = say_costly;
+    costly.is_binary_costly = is_always_costly;
     costly.program_bytes = count_bytes;
     device->driver = &costly;
     forget();

@@ -26,7 +26,7 @@ static probe_kind kind_of(const char *text)
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
             return (probe_kind)kind;
-    fail_msg("a probe of no known kind: %s", text);
+    fail_msg("unknown kind of probe: %s", text);
     return PROBE_COUNT;
 }
 
@@ -120,23 +120,23 @@ static const lie lies[] = {
 };
 
 static const driver *real;
-static const lie *told;
+static const lie *active_lie; /* NULL: the driver reports the truth */
 static probe_kind current;
 
 static tuff_status lying_create(driver_device *device, const program_request *request, blob cached, blob *made,
                                 driver_program **out)
 {
     current = kind_of(request->text);
-    if (told && !told->falsify && told->kind == current)
-        return tuff__fail(TUFF_E_COMPILE, "this compiler will not have it");
+    if (active_lie && !active_lie->falsify && active_lie->kind == current)
+        return tuff__fail(TUFF_E_COMPILE, "the compiler refuses this program");
     return real->program_create(device, request, cached, made, out);
 }
 
 static tuff_status lying_read(driver_device *device, driver_buffer *buffer, uint64_t offset, void *data, uint64_t size)
 {
     tuff_status status = real->buffer_read(device, buffer, offset, data, size);
-    if (told && told->falsify && told->kind == current)
-        told->falsify(data, size / 4);
+    if (active_lie && active_lie->falsify && active_lie->kind == current)
+        active_lie->falsify(data, size / 4);
     return status;
 }
 
@@ -147,7 +147,7 @@ static tuff_device_info prove_again(tuff_device *device, const tuff_device_info 
     real = device->driver;
     liar.program_create = lying_create;
     liar.buffer_read = lying_read;
-    told = heard;
+    active_lie = heard;
     device->info = *claims;
     device->driver = &liar;
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
@@ -204,7 +204,7 @@ static void check_lies(tuff_device *device)
         for (size_t k = 0; k < sizeof lies / sizeof lies[0]; k++)
             if (!concerns(lies[i].kind, lies[k].field) &&
                 value_of(&info, lies[k].field) != value_of(&truth, lies[k].field))
-                fail_msg("%s: changed what \"%s\" is about", lies[i].name, lies[k].name);
+                fail_msg("%s: also changed the field of \"%s\"", lies[i].name, lies[k].name);
     }
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
 }
@@ -234,7 +234,7 @@ static void check_loops(tuff_device *device)
     static const lie ended = {"loops ended", BARRIER, end_loops, 0}, absent = {"no loop kernel", BARRIER, NULL, 0};
     const tuff_device_info claims = device->info;
     const bool is_llvmpipe = strstr(claims.name, "llvmpipe") != NULL;
-    use_folder("loops");
+    use_cache_subfolder("loops");
     assert_int_equal(prove_again(device, &claims, &ended).loop_limit, LOOPS_END);
     assert_int_equal(prove_again(device, &claims, NULL).loop_limit, LOOPS_END);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);

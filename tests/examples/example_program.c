@@ -137,7 +137,7 @@ static void train_on(tuff_device *device)
     const int drawn = drawn_turn("precision and form of an example", 0, 6);
     tuff_device_info info;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-    if (!is_its_turn(device, 0)) {
+    if (!is_drawn_for_device(device, 0)) {
         leave_out_device("not drawn");
         return;
     }

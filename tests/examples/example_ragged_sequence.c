@@ -14,24 +14,24 @@ extern const example ragged_sequence_example;
 
 /* Name of an input whose last element is set to wrong_value: the last sample has no token, or one that is not in the
    table. */
-static const char *spoiled;
+static const char *wrong_input;
 static int32_t wrong_value;
 
-static void spoil(const example_batch *batch)
+static void write_wrong_value(const example_batch *batch)
 {
     example_inputs list = {0};
     ragged_sequence_example.fill(batch);
     ragged_sequence_example.list_inputs(batch->config, batch->purpose, &list);
     for (int i = 0; i < list.count; i++)
-        if (strcmp(list.specs[i].name, spoiled) == 0)
+        if (strcmp(list.specs[i].name, wrong_input) == 0)
             ((int32_t *)batch->inputs[i])[batch->count * tuff_shape_count(list.specs[i].shape) - 1] = wrong_value;
 }
 
 static void expect_refusal(const char *input, int32_t value, const char *message)
 {
     example model = ragged_sequence_example;
-    model.fill = spoil;
-    spoiled = input;
+    model.fill = write_wrong_value;
+    wrong_input = input;
     wrong_value = value;
     for (int form = 0; form < 2; form++) {
         const char *const words[] = {"spoiled",

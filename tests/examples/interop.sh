@@ -13,7 +13,7 @@ ran=0
 # run PROGRAM NAME: the program prints on which device it ran, then the deviation of its results from the host's.
 run() {
     "$@" >"$work/out" 2>&1 || { echo "$* failed:"; cat "$work/out"; exit 1; }
-    grep -q '^8192 numbers' "$work/out" || { echo "$* said:"; cat "$work/out"; exit 1; }
+    grep -q '^8192 numbers' "$work/out" || { echo "$* printed:"; cat "$work/out"; exit 1; }
     grep -v '^Validation Layer Info' "$work/out" | sed 'N; s/\n/: /'
     ran=$((ran + 1))
 }
@@ -52,7 +52,7 @@ if [ -x "$build/examples/vulkan_interop" ] && ! grep -q '^TUFF_SHADERC:BOOL=OFF'
             run "$build/examples/vulkan_interop" "$name"
         )
         ran=$((ran + 1))
-        [ -f "$log" ] || { echo "the layer wrote no log: it was not loaded"; exit 1; }
+        [ -f "$log" ] || { echo "the validation layer wrote no log: it was not loaded"; exit 1; }
         [ ! -s "$log" ] || { head -n 40 "$log"; exit 1; }
     done <"$work/vulkan"
 fi

@@ -190,7 +190,7 @@ static void empty_inputs_are_written_by_nothing(void **state)
 }
 
 /* Returns its argument if all is as expected. */
-static void *look_at_errors(void *given)
+static void *check_thread_errors(void *given)
 {
     const bool fresh = tuff_last_status() == TUFF_OK && tuff_error()[0] == '\0';
     tuff_device_close(tuff_device_open("nothing"));
@@ -198,7 +198,7 @@ static void *look_at_errors(void *given)
 }
 
 /* Functions that return NULL set one status per cause, kept per thread until the next failure. */
-static void tell_causes(tuff_device *device)
+static void check_causes(tuff_device *device)
 {
     tuff_device_info info;
     pthread_t thread;
@@ -221,7 +221,7 @@ static void tell_causes(tuff_device *device)
     assert_non_null(array);
     assert_int_equal(tuff_last_status(), TUFF_E_SHAPE); /* a success does not reset it */
     tuff_array_destroy(array);
-    assert_int_equal(pthread_create(&thread, NULL, look_at_errors, &info), 0);
+    assert_int_equal(pthread_create(&thread, NULL, check_thread_errors, &info), 0);
     assert_int_equal(pthread_join(thread, &was_right), 0);
     assert_non_null(was_right);
     assert_int_equal(tuff_last_status(), TUFF_E_SHAPE);
@@ -230,7 +230,7 @@ static void tell_causes(tuff_device *device)
 static void the_last_status_tells_why(void **state)
 {
     (void)state;
-    for_each_device(tell_causes);
+    for_each_device(check_causes);
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static void expect_sums(const table *of, const int32_t *indices, const float *so
     }
     for (int64_t i = 0; i < of->rows * of->columns; i++)
         if (got[i] != wanted[i])
-            fail_msg("[%lld,%lld] by %lld along axis %d: element %lld is %g, not %g", (long long)of->rows,
+            fail_msg("shape [%lld,%lld], %lld indices, axis %d: element %lld is %g, not %g", (long long)of->rows,
                      (long long)of->columns, (long long)of->list, of->axis, (long long)i, (double)got[i],
                      (double)wanted[i]);
     free(wanted);
@@ -84,7 +84,7 @@ static void scatter_one(tuff_device *device, const table *of)
 static void scatter_all(tuff_device *device)
 {
     for (int i = 0; i < CASES; i++)
-        if (is_thorough() || is_its_turn(device, i))
+        if (is_thorough() || is_drawn_for_device(device, i))
             scatter_one(device, &cases[i]);
 }
 
@@ -188,7 +188,7 @@ static void scatter_forms(tuff_device *device)
     static const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16, TUFF_I32, TUFF_U32};
     for (int how = 0; how < FORMS; how++)
         for (int i = 0; i < 5; i++)
-            if (is_thorough() || is_its_turn(device, how * 5 + i))
+            if (is_thorough() || is_drawn_for_device(device, how * 5 + i))
                 scatter_form(device, (form)how, dtypes[i]);
 }
 

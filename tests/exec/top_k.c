@@ -98,7 +98,7 @@ static void run_rows(tuff_device *device, const rows *of, uint32_t seed)
 static void choose_rows(tuff_device *device)
 {
     for (int i = 0; i < CASES; i++)
-        if (is_thorough() || i == CASES - 1 || is_its_turn(device, i))
+        if (is_thorough() || i == CASES - 1 || is_drawn_for_device(device, i))
             run_rows(device, &cases[i], (uint32_t)test_seed() + (uint32_t)i);
 }
 

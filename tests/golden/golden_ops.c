@@ -49,7 +49,7 @@ int golden_list(const golden_case *self, const char *name, int64_t *out)
     return (int)count;
 }
 
-static double excess_of(double got, double wanted, double tolerance, double scale)
+static double relative_excess(double got, double wanted, double tolerance, double scale)
 {
     if (isnan(got) || isnan(wanted))
         return NAN;
@@ -66,7 +66,7 @@ double golden_excess(const golden_case *self, const char *quantity, const tuff_f
     const double scale = json_number_value(json_object_get(bar, "scale"));
     double worst = 0;
     for (int64_t i = 0; i < golden_count(wanted); i++)
-        worst = golden_worse(worst, excess_of(got[i], golden_element(wanted, i), tolerance, scale));
+        worst = golden_worse(worst, relative_excess(got[i], golden_element(wanted, i), tolerance, scale));
     return worst;
 }
 
@@ -139,7 +139,7 @@ static void compare(const golden_case *self, tuff_plan *plan, const char *quanti
     tuff_file_tensor wanted;
     if (!golden_find(self->run->file, self->prefix, quantity, &wanted)) {
         char why[128];
-        snprintf(why, sizeof why, "the file has no \"%s\" of it", quantity);
+        snprintf(why, sizeof why, "the file has no \"%s\" of this case", quantity);
         golden_skip(self->run, self->name, why);
         return;
     }

@@ -26,12 +26,12 @@ static const char *variant_of(const check *self)
 }
 
 /* Counts a comparison. part: the deviation relative to the tolerance. */
-static void take(check *self, const char *name, double part)
+static void count_comparison(check *self, const char *name, double part)
 {
     self->compared++;
     if (part <= 1)
         return;
-    printf("    %s: %.3g times what is allowed\n", name, part);
+    printf("    %s: %.3g times the tolerance\n", name, part);
     self->failures++;
 }
 
@@ -149,7 +149,7 @@ static void compare_scalar(check *self, const char *name, int64_t step, double g
 {
     char label[96];
     snprintf(label, sizeof label, "%s of step %lld", name, (long long)step);
-    take(self, label, fabs(got - wanted) / (bar * fabs(wanted)));
+    count_comparison(self, label, fabs(got - wanted) / (bar * fabs(wanted)));
     self->loss = fmax(self->loss, fabs(got - wanted) / fabs(wanted));
 }
 
@@ -185,7 +185,8 @@ static void compare_outputs(check *self)
         const bool is_exact = tensor.dtype != TUFF_F32;
         const double distance = got && wanted && count == same ? example_distance(got, wanted, count) : NAN;
         const double largest = wanted ? example_largest(wanted, same) : 0;
-        take(self, name, is_exact ? (distance > 0 ? INFINITY : distance) : distance / fmax(bar * largest, 1e-30));
+        count_comparison(self, name,
+                         is_exact ? (distance > 0 ? INFINITY : distance) : distance / fmax(bar * largest, 1e-30));
         if (!is_exact && distance > 0)
             self->out = fmax(self->out, distance / largest);
         free(got);
@@ -224,18 +225,18 @@ static void compare_gradient(check *self, const char *name)
     float *got = example_test_step_read(&self->trial, output, false, &count);
     float *wanted = wanted_values(self, prefix, name, &same);
     if (!got || !wanted || count != same) {
-        take(self, output, NAN);
+        count_comparison(self, output, NAN);
     } else {
         zero_range(self, name, count, &first, &last);
         const double allowed = fmax(self->row->bars.gradient * example_largest(wanted, count), 1e-30);
         const double noise = self->row->bars.noise * scalar_of(self, "grad_norm", 0);
-        take(self, output, example_distance(got, wanted, first) / allowed);
-        take(self, output, example_distance(got + last, wanted + last, count - last) / allowed);
+        count_comparison(self, output, example_distance(got, wanted, first) / allowed);
+        count_comparison(self, output, example_distance(got + last, wanted + last, count - last) / allowed);
         self->gradient = fmax(self->gradient, fmax(example_distance(got, wanted, first),
                                                    example_distance(got + last, wanted + last, count - last)) /
                                                   fmax(example_largest(wanted, count), 1e-30));
         if (last > first)
-            take(self, output, example_largest(got + first, last - first) / noise);
+            count_comparison(self, output, example_largest(got + first, last - first) / noise);
     }
     free(got);
     free(wanted);
@@ -277,13 +278,14 @@ static void compare_weight(check *self, const char *name, int step)
                                                .close = step == 1 ? bars->close1 : bars->close10,
                                                .far = step == 1 ? bars->far1 : bars->far10};
     if (!got || !wanted || !g || count != same || count != third) {
-        take(self, label, NAN);
+        count_comparison(self, label, NAN);
     } else {
         zero_range(self, name, count, &first, &last);
-        take(self, label, example_weight_distance(got, wanted, g, first, allowed));
-        take(self, label, example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
+        count_comparison(self, label, example_weight_distance(got, wanted, g, first, allowed));
+        count_comparison(self, label,
+                         example_weight_distance(got + last, wanted + last, g + last, count - last, allowed));
         if (ends_with(name, self->row->decaying_endings))
-            take(self, label, decayed_distance(got, wanted, g, count));
+            count_comparison(self, label, decayed_distance(got, wanted, g, count));
         self->weight = fmax(self->weight,
                             moved_distance(self, got, wanted, g, count) / fmax(example_largest(wanted, count), 1e-30));
     }
@@ -339,8 +341,8 @@ static bool run_steps(check *self)
             if (!self->row->forward_only)
                 for_each_parameter(self, 0);
         }
-        if (self->row->look)
-            take(self, "the choice", self->row->look(self->file, self->config, &self->trial, step));
+        if (self->row->compare)
+            count_comparison(self, "the choice", self->row->compare(self->file, self->config, &self->trial, step));
         if (has_steps(self, (int)step + 1))
             for_each_parameter(self, (int)step + 1);
     }

@@ -32,7 +32,7 @@ typedef struct workload {
     bool (*bind)(const tuff_file *file, const void *config, const char *name, void *values, size_t size);
     /* After step `step`, from 0: returns the deviation, relative to the tolerance, of values that are neither outputs
        of the file nor parameters; NaN if the file lacks them. May be NULL. */
-    double (*look)(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step);
+    double (*compare)(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step);
     /* The file has only the values of the forward pass and the norm of the gradients. */
     bool forward_only;
     /* Prefix, such as "greedy.", of further values of the forward pass, which the model outputs under the same names.

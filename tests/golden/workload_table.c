@@ -61,7 +61,7 @@ static bool bind_ends_alone(const tuff_file *file, const void *config, const cha
 
 /* A step must update exactly the nodes that the file lists. The file's scores are of clipped gradients, ordered by
    number; the model's are of unclipped gradients, in the order of the published list. */
-static double look_at_choice(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step)
+static double compare_choice(const tuff_file *file, const void *config, const example_test_step *trial, int64_t step)
 {
     enum { NODES = 13, KEPT = 5 };
     static const int listed[NODES] = {0, 1, 4, 5, 6, 2, 7, 8, 9, 3, 10, 11, 12};
@@ -140,17 +140,17 @@ const workload workload_table[] = {
      .forward_only = true,
      .bars = BARS_OF_RAGGED},
     {.file = "5_k1_a", .numbers = {{"tree", 0}}, K1_TREE},
-    {.file = "5_k1_b", .numbers = {{"tree", 1}}, .look = look_at_choice, K1_TREE},
+    {.file = "5_k1_b", .numbers = {{"tree", 1}}, .compare = compare_choice, K1_TREE},
     {.file = "5_k1_b",
      .variant = "_sum_subtree",
      .numbers = {{"tree", 1}, {"subtree", 1}},
-     .look = look_at_choice,
+     .compare = compare_choice,
      K1_TREE},
-    {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, .look = look_at_choice, K1_TREE},
+    {.file = "5_k1_b", .variant = "_l2_own", .numbers = {{"tree", 1}, {"l2", 1}}, .compare = compare_choice, K1_TREE},
     {.file = "5_k1_b",
      .variant = "_l2_subtree",
      .numbers = {{"tree", 1}, {"l2", 1}, {"subtree", 1}},
-     .look = look_at_choice,
+     .compare = compare_choice,
      K1_TREE},
     {.file = "4_route_cost",
      .model = &route_cost_example,

@@ -50,7 +50,7 @@ static void check_on(tuff_device *device)
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     const bool all = is_thorough() || info.device_class == TUFF_DEVICE_REFERENCE;
     const int drawn = drawn_turn("form", current, 2);
-    if (!all && (row->variant || drawn_turn("file", current, 2) == 1 || !is_its_turn(device, current))) {
+    if (!all && (row->variant || drawn_turn("file", current, 2) == 1 || !is_drawn_for_device(device, current))) {
         leave_out_device("not drawn");
         return;
     }

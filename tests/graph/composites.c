@@ -63,7 +63,7 @@ static void run_device(tuff_device *device, const tuff_device_info *info)
     int number = 0, drawn = 0;
     for (int index = 0; suite_composite_at(index, TUFF_F16, &one); index++)
         for (size_t i = 0; is_wanted(one.name) && i < sizeof dtypes / sizeof dtypes[0]; i++) {
-            if (!is_reference && !is_its_turn_of_api(device, number++))
+            if (!is_reference && !is_drawn_for_device_per_api(device, number++))
                 continue;
             suite_composite_at(index, dtypes[i], &one);
             one.parameter = index;

@@ -268,7 +268,7 @@ static void a_planted_sign_error_is_caught_for_each_op(void **state)
         }
         tuff__mutated_gradient = OP_COUNT;
         if (!caught)
-            fail_msg("%s: a sign error in its gradient goes unseen", tuff__op_info(op)->name);
+            fail_msg("%s: a sign error in its gradient is not detected", tuff__op_info(op)->name);
     }
 }
 

@@ -112,10 +112,10 @@ static void try_graphs(tuff_device *device)
     const uint64_t seeds = is_thorough() ? 40 : 12;
     int count = 0;
     for (uint64_t seed = 0; seed < seeds; seed++)
-        if (is_turn_of_api(device, (int)seed))
+        if (is_drawn_for_api(device, (int)seed))
             count += round_trip(device, random_graph, &seed);
     for (int i = 0; i < hard_graph_count; i++)
-        if (is_turn_of_api(device, i))
+        if (is_drawn_for_api(device, i))
             count += round_trip(device, hard_graphs[i].build, NULL);
     print_message("    %d graphs\n", count);
     assert_true(count > (int)seeds / 2);
@@ -133,7 +133,7 @@ static void try_models(tuff_device *device)
     for (int i = 0; i < 4; i++) {
         /* All their programs are compiled, which takes long: one of two models with a budget and one without, on one
            API each. */
-        if (!is_turn_of_api(device, i / 2) || (!is_thorough() && drawn_turn("model", i, 2) != 0))
+        if (!is_drawn_for_api(device, i / 2) || (!is_thorough() && drawn_turn("model", i, 2) != 0))
             continue;
         const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
                                               .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
@@ -176,7 +176,7 @@ static bool is_read(tuff_device *device, const void *data, size_t size)
     return status == TUFF_OK;
 }
 
-static void give_sum(unsigned char *data, size_t size)
+static void update_checksum(unsigned char *data, size_t size)
 {
     const uint32_t sum = tuff__crc32(data + HEAD, size - HEAD);
     for (int i = 0; i < 4; i++)
@@ -200,7 +200,7 @@ static int damage(tuff_device *device, const text *bytes, rng *from, int times)
         }
         if (memcmp(data, bytes->data, bytes->length) != 0)
             assert_false(is_read(device, data, bytes->length));
-        give_sum(data, bytes->length);
+        update_checksum(data, bytes->length);
         read += is_read(device, data, bytes->length);
     }
     free(data);
@@ -217,7 +217,7 @@ static void damage_built(tuff_device *device, graph_builder build, const void *c
         return;
     write_graph(plan->graph, &bytes);
     const int read = damage(device, &bytes, &from, times);
-    print_message("%d of %d damaged graphs were graphs\n", read, times);
+    print_message("%d of %d damaged graphs were accepted\n", read, times);
     assert_true(read < times);
     for (size_t size = 0; size < bytes.length; size += 1 + bytes.length / 500)
         assert_false(is_read(device, bytes.data, size));
@@ -233,10 +233,10 @@ static void damage_all(tuff_device *device)
     const char *asked = getenv("TUFF_TEST_DAMAGES");
     const int times = asked ? atoi(asked) : 24;
     for (uint64_t seed = 0; seed < 6; seed++)
-        if (is_turn_of_api(device, (int)seed))
+        if (is_drawn_for_api(device, (int)seed))
             damage_built(device, random_graph, &seed, times);
     for (int i = 0; i < hard_graph_count; i += 3)
-        if (is_turn_of_api(device, i / 3))
+        if (is_drawn_for_api(device, i / 3))
             damage_built(device, hard_graphs[i].build, NULL, times);
 }
 

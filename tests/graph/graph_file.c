@@ -131,7 +131,7 @@ static void expect_same_phases(const tuff_graph *a, const tuff_graph *b)
     assert_int_equal(a->nodes[a->node_count - 1]->phase, TUFF_PHASE_OPTIMIZER);
 }
 
-static void go_around(tuff_device *device)
+static void save_and_load_again(tuff_device *device)
 {
     const tuff_compile_options compile = {.memory_budget = 1 << 30,
                                           .precision = TUFF_PRECISION_BF16,
@@ -164,7 +164,7 @@ static void go_around(tuff_device *device)
 static void a_loaded_graph_is_the_same(void **state)
 {
     (void)state;
-    for_drawn_drivers(go_around);
+    for_drawn_drivers(save_and_load_again);
 }
 
 static tuff_device *reference(void)
@@ -178,7 +178,7 @@ static void it_is_the_same_on_the_reference_device(void **state)
 {
     (void)state;
     tuff_device *device = reference();
-    go_around(device);
+    save_and_load_again(device);
     tuff_device_close(device);
 }
 
@@ -369,7 +369,7 @@ static void what_is_made_up_is_harmless(void **state)
                 (void)failing_memory_end();
                 tried += is_small && read_exactly(device, copy, file.size, GRAPH_ARRAYS) == TUFF_OK;
             }
-    print_message("    %d were graphs, %d of them with arrays\n", read, tried);
+    print_message("    %d damaged files were accepted, %d of them with arrays\n", read, tried);
     assert_true(tried <= read && tried > 0);
     free(copy);
     free(file.data);

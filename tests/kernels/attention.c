@@ -210,7 +210,8 @@ static bool is_drawn(const tuff_device *device, int index, int family)
     const bool sums_bias = family == 1 && !is_glsl && strcmp(shapes[index].name, "a bias of keys") == 0;
     if (is_thorough() || sums_bias)
         return true;
-    return is_its_turn(device, index) && drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
+    return is_drawn_for_device(device, index) &&
+           drawn_turn(draws[family].question, index, draws[family].share[is_glsl]) == 0;
 }
 
 static void run_shapes(tuff_device *device)
@@ -293,9 +294,9 @@ static void dropout_is_fresh_in_each_run(tuff_device *device)
 
 static void check_runs(tuff_device *device)
 {
-    if (is_its_turn(device, 1))
+    if (is_drawn_for_device(device, 1))
         gradients_of_the_bias_are_the_same_in_each_run(device);
-    if (is_its_turn(device, 2))
+    if (is_drawn_for_device(device, 2))
         dropout_is_fresh_in_each_run(device);
 }
 
@@ -336,7 +337,7 @@ static uint64_t scratch_of(tuff_device *device, int64_t length, bool everything)
    log-sum-exp. */
 static void check_memory(tuff_device *device)
 {
-    if (!is_its_turn(device, 0))
+    if (!is_drawn_for_device(device, 0))
         return;
     /* Drivers with a loop limit have no kernels for greater lengths. */
     const int64_t length = tuff__device_info(device)->loop_limit > 0 ? 2048 : 8192;
@@ -412,11 +413,11 @@ static void mask_by_least_numbers(tuff_device *device, const tuff_compile_option
 static void check_masks(tuff_device *device)
 {
     const tuff_device_info info = device->info;
-    if (is_its_turn(device, 3))
+    if (is_drawn_for_device(device, 3))
         mask_by_least_numbers(device, NULL);
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
     device->info.local_is_global = false;
-    if (is_its_turn(device, 4))
+    if (is_drawn_for_device(device, 4))
         mask_by_least_numbers(device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL});
     device->info = info;
 }
@@ -446,7 +447,7 @@ static void see_within_band(tuff_device *device)
         const op_attributes attributes = {
             .value = 1, .start = {bands[i / 2].first, bands[i / 2].last}, .options = ATTENTION_NO_SOFTMAX};
         float y[LENGTH];
-        if (!is_its_turn(device, i))
+        if (!is_drawn_for_device(device, i))
             continue;
         tuff_graph *graph = tuff_graph_create(device);
         tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, TUFF_SHAPE(1, LENGTH, 1, 1)),

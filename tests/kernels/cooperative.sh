@@ -28,19 +28,19 @@ check() {
     for compiler in "$@"; do
         knows "$compiler" "$form" || continue
         for text in "$vendor"/tuff_matmul_cooperative-* "$vendor"/tuff_attention_cooperative-*; do
-            grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text is not in $form's form"; exit 1; }
+            grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text does not use the $form extension"; exit 1; }
             "$compiler" -V --target-env vulkan1.1 "$text" -o kernel.spv >log 2>&1 || { cat log; exit 1; }
             spirv-val --target-env vulkan1.3 kernel.spv || exit 1
             count=$((count + 1))
         done
-        [ $count -gt 0 ] || { echo "no kernel in $form's form"; exit 1; }
+        [ $count -gt 0 ] || { echo "no kernel uses the $form extension"; exit 1; }
         checked="$checked $form"
         return
     done
-    echo "no compiler here knows GL_${form}_cooperative_matrix"
+    echo "no GLSL compiler supports GL_${form}_cooperative_matrix"
 }
 
-command -v spirv-val >/dev/null || { echo "no spirv-val"; exit 77; }
+command -v spirv-val >/dev/null || { echo "spirv-val is not installed"; exit 77; }
 check NV nvidia glslangValidator glslang
 check KHR amd "${GLSLANG_KHR:-glslang}" glslangValidator
 [ -n "$checked" ] || exit 77

@@ -290,7 +290,7 @@ static void check_device(tuff_device *device)
         return;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const bool epilogue = drawn_turn("epilogue", i, 2) == 0, array = drawn_turn("array", i, 2) == 0;
-        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("cases", i, 2) != 0))
+        if (!is_drawn_for_device(device, i) || (!is_thorough() && drawn_turn("cases", i, 2) != 0))
             continue;
         try_case(device, info.name, &cases[i], epilogue, array, NULL, NULL);
         if (is_thorough())
@@ -317,7 +317,7 @@ static void check_gpu_kernels(tuff_device *device)
     device->info.local_is_global = false;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;
-        if (!is_its_turn(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 5) != 0))
+        if (!is_drawn_for_device(device, i) || (!is_thorough() && drawn_turn("kernels of GPUs", i, 5) != 0))
             continue;
         for (uint32_t k = 1; k <= 32; k *= 32) {
             device->info.compute_units = k;
@@ -328,7 +328,7 @@ static void check_gpu_kernels(tuff_device *device)
     }
     device->info.compute_units = 32;
     for (int i = 0; i < (int)(sizeof known / sizeof known[0]); i++)
-        if (is_its_turn(device, i))
+        if (is_drawn_for_device(device, i))
             try_case(device, info.name, &known[i].shape, false, false, NULL, known[i].choice);
     device->info = info;
 }
@@ -412,7 +412,7 @@ static void check_library(tuff_device *device)
         return;
     }
     /* The library has many kernels, which take long to compile. */
-    if (!is_its_turn_of_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 3) != 0)) {
+    if (!is_drawn_for_device_per_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 3) != 0)) {
         leave_out_device("not drawn");
         return;
     }

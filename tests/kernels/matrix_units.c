@@ -150,7 +150,7 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
 {
     tune_config config = {.set = {0}};
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
-    if (emulated_units->of_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
+    if (emulated_units->on_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
         tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_rows, buffers == 3 ? 128 : 64);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
@@ -179,7 +179,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
         .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
-    assert_true(!emulated_units->of_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
+    assert_true(!emulated_units->on_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc(size);
     assert_non_null(got);
@@ -506,15 +506,15 @@ static void try_units(tuff_device *device, const units *one, int only)
 {
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
-    driver liar = *before;
+    driver emulating = *before;
     real_driver = before;
-    liar.program_create = create_emulated;
-    device->driver = &liar;
+    emulating.program_create = create_emulated;
+    device->driver = &emulating;
     device->info.cooperative_matrix = one->form;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_bf16 = one->instructions != NULL;
-    device->info.matrix_warpgroup = one->of_warpgroups;
+    device->info.matrix_warpgroup = one->on_warpgroups;
     emulated_units = one;
     emulated = 0;
     for (int i = 0; i < CASES; i++) {
@@ -550,11 +550,11 @@ static void check_emulated(tuff_device *device)
 /* Tests the device's own units, if it has any. */
 static void check_own(tuff_device *device)
 {
-    const bool of_warpgroups = device->info.matrix_warpgroup != 0;
+    const bool on_warpgroups = device->info.matrix_warpgroup != 0;
     const uint32_t own = device->info.cooperative_matrix, form = own == TUFF_MATRIX_KHR ? TUFF_MATRIX_NV : own;
     emulated_units = NULL;
     for (int i = 0; i < UNITS; i++)
-        if (all_units[i].form == form && all_units[i].of_warpgroups == of_warpgroups)
+        if (all_units[i].form == form && all_units[i].on_warpgroups == on_warpgroups)
             emulated_units = &all_units[i]; /* names the units; the sizes are the device's */
     if (!emulated_units)
         return;
@@ -586,28 +586,28 @@ static tuff_status create_nothing(driver_device *device, const program_request *
 }
 
 /* The self-test's findings for a driver whose emulation is right or wrong, or whose compiler refuses the kernels. */
-typedef enum answer { RIGHT, LIES, REFUSES, ANSWERS } answer;
+typedef enum emulation_kind { CORRECT, WRONG, REFUSED, EMULATION_KINDS } emulation_kind;
 
-static void try_proof(tuff_device *device, driver *liar, const units *one, answer given)
+static void try_proof(tuff_device *device, driver *emulating, const units *one, emulation_kind given)
 {
-    static const tuff_matrix_state states[ANSWERS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
-                                                      TUFF_MATRICES_NO_COMPILER};
+    static const tuff_matrix_state states[EMULATION_KINDS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
+                                                              TUFF_MATRICES_NO_COMPILER};
     emulated_units = one;
-    units_lie = given == LIES;
-    liar->program_create = given == REFUSES ? create_nothing : create_emulated;
+    emulates_wrongly = given == WRONG;
+    emulating->program_create = given == REFUSED ? create_nothing : create_emulated;
     device->info.cooperative_matrix = one->form;
     device->info.matrix_bf16 = true;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
-    device->info.matrix_warpgroup = one->of_warpgroups;
+    device->info.matrix_warpgroup = one->on_warpgroups;
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
-    units_lie = false;
+    emulates_wrongly = false;
     /* Wrong results of warpgroups do not disable the device's other units. */
-    const bool warpgroups = one->of_warpgroups && given == RIGHT;
-    if (one->of_warpgroups && given == LIES)
-        given = RIGHT;
-    if (device->info.cooperative_matrix != (given == RIGHT ? one->form : 0) ||
-        device->info.matrix_bf16 != (given == RIGHT) || device->info.matrix_state != states[given] ||
+    const bool warpgroups = one->on_warpgroups && given == CORRECT;
+    if (one->on_warpgroups && given == WRONG)
+        given = CORRECT;
+    if (device->info.cooperative_matrix != (given == CORRECT ? one->form : 0) ||
+        device->info.matrix_bf16 != (given == CORRECT) || device->info.matrix_state != states[given] ||
         device->info.matrix_warpgroup != warpgroups)
         fail_msg("%s, %d: units %u, bf16 %d, state %u, warpgroups %u", one->name, given,
                  device->info.cooperative_matrix, device->info.matrix_bf16, device->info.matrix_state,
@@ -619,19 +619,19 @@ static void check_proof(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
-    driver liar = *before;
+    driver emulating = *before;
     if (tuff__device_takes_glsl(device)) /* tests/device/selftest.c covers GLSL */
         return;
     real_driver = before;
-    device->driver = &liar;
+    device->driver = &emulating;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
-    for (int i = 0; i < UNITS * ANSWERS; i++) {
-        const units *one = &all_units[i / ANSWERS];
-        const answer given = (answer)(i % ANSWERS);
-        if (!one->instructions || (given == LIES && !one->lie[0]) ||
-            (!is_thorough() && drawn_turn("proof", i, given == REFUSES ? 2 : 4) != 0))
+    for (int i = 0; i < UNITS * EMULATION_KINDS; i++) {
+        const units *one = &all_units[i / EMULATION_KINDS];
+        const emulation_kind given = (emulation_kind)(i % EMULATION_KINDS);
+        if (!one->instructions || (given == WRONG && !one->wrong_emulation[0]) ||
+            (!is_thorough() && drawn_turn("proof", i, given == REFUSED ? 2 : 4) != 0))
             continue;
-        try_proof(device, &liar, one, given);
+        try_proof(device, &emulating, one, given);
     }
     device->driver = before;
     device->info = info;

@@ -93,7 +93,7 @@ static void shared_rows_are_right(tuff_device *device)
 {
     static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
     for (int i = 0; i < SHARED_GRAPHS; i++) {
-        if (!is_its_turn(device, i))
+        if (!is_drawn_for_device(device, i))
             continue;
         differential graph;
         differential_create(&graph, shared_graphs[i].name, build_rows, &shared_graphs[i], (uint64_t)i);

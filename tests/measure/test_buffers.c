@@ -165,7 +165,7 @@ static void play_kernels(tuff_device *device)
 static void what_is_wrong_with_a_run_is_seen(void **state)
 {
     (void)state;
-    for_api_in_turn(0, play_kernels);
+    for_drawn_api(0, play_kernels);
 }
 
 /* The random data for a graph's one task include negative numbers unless an op forbids them. */
@@ -174,7 +174,7 @@ typedef struct data_seen {
     bool has_negative, has_positive;
 } data_seen;
 
-static void look_at_data(const struct fusion *fusion, int task, const char *key, void *state)
+static void check_data(const struct fusion *fusion, int task, const char *key, void *state)
 {
     data_seen *seen = state;
     test_buffers *on;
@@ -200,12 +200,12 @@ static data_seen data_of(tuff_device *device, tuff_tensor *(*op)(tuff_tensor *x)
     data_seen seen = {.device = device};
     tuff_graph *graph = tuff_graph_create(device);
     tuff_output(graph, "y", op(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(COUNT))));
-    for_each_task(graph, &default_options, structure_of, look_at_data, &seen);
+    for_each_task(graph, &default_options, structure_of, check_data, &seen);
     assert_true(seen.has_positive);
     return seen;
 }
 
-static void look_at_signs(tuff_device *device)
+static void check_signs(tuff_device *device)
 {
     assert_true(data_of(device, tuff_gelu).has_negative);
     assert_true(data_of(device, tuff_relu).has_negative);
@@ -216,7 +216,7 @@ static void look_at_signs(tuff_device *device)
 static void kernels_meet_both_signs(void **state)
 {
     (void)state;
-    for_api_in_turn(1, look_at_signs);
+    for_drawn_api(1, check_signs);
 }
 
 /* An oracle that runs out of host memory reports that, and says nothing about the kernel: for every allocation. */
@@ -306,7 +306,7 @@ static void run_out_on(tuff_device *device)
 static void memory_of_the_oracle_may_run_out(void **state)
 {
     (void)state;
-    for_api_in_turn(2, run_out_on);
+    for_drawn_api(2, run_out_on);
 }
 
 int main(void)

@@ -87,7 +87,7 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
     if (!same) {
         text name = {0};
         tuff__config_format(&config, &name);
-        printf("    %s\n      %s changes bits\n", at->key, tuff__text_get(&name));
+        printf("    %s\n      %s changes bits, but must not\n", at->key, tuff__text_get(&name));
         tuff__text_free(&name);
     }
 }
@@ -146,7 +146,7 @@ typedef struct visit {
     tally *counts;
 } visit;
 
-static bool says_enough(const tally *counts)
+static bool has_enough_variants(const tally *counts)
 {
     return counts->same > 20 && counts->changed > 0;
 }
@@ -156,8 +156,8 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     const visit *by = state;
     tally *counts = by->counts;
     const int number = counts->visited++;
-    const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_turn_of_api(by->device, number);
-    const bool is_wanted = counts->is_second ? !is_drawn && !says_enough(counts) : is_drawn;
+    const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_drawn_for_api(by->device, number);
+    const bool is_wanted = counts->is_second ? !is_drawn && !has_enough_variants(counts) : is_drawn;
     if (!verbose && !is_wanted)
         return;
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = counts});
@@ -172,7 +172,8 @@ static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 static int print_tally(const tally *counts)
 {
     int wrong = 0;
-    printf("    %d bases, %d variants the same, %d changed by others\n", counts->bases, counts->same, counts->changed);
+    printf("    %d base configurations, %d variants with the same bits, %d where tunables that may change bits did\n",
+           counts->bases, counts->same, counts->changed);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable_info *info = tuff__tunable_info((tunable)i);
         const bool keeps = tuff__tunable_keeps_bits((tunable)i);
@@ -196,7 +197,7 @@ static void try_models(tuff_device *device)
     tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
     assert_non_null(optimizer);
     /* Tasks that were not drawn follow if the drawn ones do not cover enough. */
-    for (int pass = 0; pass < 2 && (pass == 0 || (!verbose && !says_enough(&counts))); pass++) {
+    for (int pass = 0; pass < 2 && (pass == 0 || (!verbose && !has_enough_variants(&counts))); pass++) {
         counts.is_second = pass == 1;
         counts.visited = 0;
         try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
@@ -212,7 +213,7 @@ static void try_models(tuff_device *device)
 static void what_is_listed_keeps_bits(void **state)
 {
     (void)state;
-    for_api_in_turn(0, try_models);
+    for_drawn_api(0, try_models);
 }
 
 int main(int count, char **arguments)

@@ -89,16 +89,16 @@ static bool is_right_ragged(tuff_device *device, const struct fusion *fusion, in
 }
 
 /* Checks the default, whose results are kept; then results that no kernel computed. */
-static void ask_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on, const char *key,
-                     tally *counts)
+static void compare_with_host(tuff_device *device, const struct fusion *fusion, int task, test_buffers *on,
+                              const char *key, tally *counts)
 {
     char wrong[128] = "";
     const tune_config none = {.set = {0}};
     const tuff_status status = tuff__oracle_check(device, on, fusion, task, wrong, sizeof wrong);
     if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
-        fail_msg("%s: the host: %s", key, tuff_error());
+        fail_msg("%s: expected values on the host: %s", key, tuff_error());
     if (status == TUFF_OK && wrong[0] != '\0')
-        fail_msg("%s: the default, by the host: %s", key, wrong);
+        fail_msg("%s: the default, compared with the host: %s", key, wrong);
     counts->checked += status == TUFF_OK;
     assert_true(is_right_ragged(device, fusion, task, &none, key, counts));
     if (status != TUFF_OK)
@@ -132,7 +132,7 @@ static void try_choice(tuff_device *device, const struct fusion *fusion, int tas
     counts->tried++;
     const bool asked_for = only_choice != NULL && status == TUFF_E_UNSUPPORTED;
     if (asked_for || status == TUFF_E_LIMIT || status == TUFF_E_COMPILE || status == TUFF_E_OOM_DEVICE) {
-        printf("    %s\n      %s\n      cannot be: %.200s\n", key, tuff__text_get(&name), tuff_error());
+        printf("    %s\n      %s\n      not possible: %.200s\n", key, tuff__text_get(&name), tuff_error());
         counts->impossible++;
     } else {
         assert_int_equal(status, TUFF_OK);
@@ -235,7 +235,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &config))
             try_choice(device, fusion, task, &config, on, key, counts);
-    ask_host(device, fusion, task, on, key, counts);
+    compare_with_host(device, fusion, task, on, key, counts);
     tuff__test_buffers_destroy(on);
 }
 
@@ -252,7 +252,7 @@ typedef struct visit {
 static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
 {
     const visit *by = state;
-    if (only_choice != NULL || is_turn_of_api(by->device, by->counts->visited++))
+    if (only_choice != NULL || is_drawn_for_api(by->device, by->counts->visited++))
         try_task(by->device, fusion, task, key, by->counts);
 }
 
@@ -350,7 +350,7 @@ static void try_models(tuff_device *device)
         assert_int_equal(model_create(device, &configs[i], &model), TUFF_OK);
         tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
         assert_non_null(optimizer);
-        if (is_turn_of_api(device, (int)i))
+        if (is_drawn_for_api(device, (int)i))
             try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
         else
             try_graph(device, sampler_graph(device, &model), &counts);
@@ -457,20 +457,20 @@ static void try_updates(tuff_device *device)
 static void updates_are_in_place(void **state)
 {
     (void)state;
-    for_api_in_turn(2, try_updates);
+    for_drawn_api(2, try_updates);
 }
 
 static void every_variant_is_right(void **state)
 {
     (void)state;
-    for_api_in_turn(0, try_models);
-    for_api_in_turn(3, try_lookups);
+    for_drawn_api(0, try_models);
+    for_drawn_api(3, try_lookups);
 }
 
 static void every_variant_is_right_with_16_bits(void **state)
 {
     (void)state;
-    for_api_in_turn(1, try_mixed);
+    for_drawn_api(1, try_mixed);
 }
 
 int main(int count, char **arguments)

@@ -50,11 +50,11 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
     if (is_thorough() || tuff__device_is_reference(device))
         return true;
     if (is_first)
-        return is_its_turn(device, (int)one->op);
+        return is_drawn_for_device(device, (int)one->op);
     const int number = index + (int)one->op + (int)one->dtype;
     if (tuff__op_is_attention(one->op) && is_shape_elsewhere(one->op, index))
         return false;
-    return drawn_turn("cases", number, 3) == 0 && is_its_turn(device, number);
+    return drawn_turn("cases", number, 3) == 0 && is_drawn_for_device(device, number);
 }
 
 /* Runs one op in all dtypes and prints the first failure of each. Returns the number of failed elements. */
@@ -99,7 +99,7 @@ static void run_device(const tuff_device_info *info, const suite_options *option
     }
     tuff_device_close(device);
     if (failures > 0)
-        fail_msg("%s, %s: %lld elements are beyond their bars", info->selector, info->name, (long long)failures);
+        fail_msg("%s, %s: %lld elements exceed the tolerance", info->selector, info->name, (long long)failures);
 }
 
 /* Each op must have a case on the reference, and one on a driver if there is one. */

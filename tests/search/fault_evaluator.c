@@ -76,7 +76,7 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
     const fault_device *self = state;
     const uint64_t hash = hash_of(self, config);
     if (hash % 4 == 0 && !is_default(config)) {
-        (void)FAIL(TUFF_E_USAGE, "fault evaluator: it does not divide");
+        (void)FAIL(TUFF_E_USAGE, "fault evaluator: the tile does not divide the size");
         return EVALUATION_INVALID;
     }
     *out =
@@ -91,11 +91,11 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
 static tune_evaluation broken(fault_device *self)
 {
     self->broken++;
-    (void)FAIL(TUFF_E_USAGE, "fault evaluator: a call out of order");
+    (void)FAIL(TUFF_E_USAGE, "fault evaluator: calls in the wrong order");
     return EVALUATION_FAILED;
 }
 
-static tune_evaluation say(tune_evaluation found)
+static tune_evaluation report_verdict(tune_evaluation found)
 {
     (void)FAIL(TUFF_E_COMPILE, "fault evaluator: %s", tuff__evaluation_text(found));
     return found;
@@ -116,7 +116,7 @@ static void expect(void *state, const search_candidate *candidate)
 }
 
 /* Whether a candidate was expected in its slot, or could have been. */
-static bool is_its_turn(fault_device *self, const search_candidate *candidate)
+static bool is_drawn_for_device(fault_device *self, const search_candidate *candidate)
 {
     if (candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->is_live[candidate->slot] || self->is_down)
         return false;
@@ -129,7 +129,7 @@ static bool is_its_turn(fault_device *self, const search_candidate *candidate)
 static tune_evaluation compile(void *state, const search_candidate *candidate)
 {
     fault_device *self = state;
-    if (!is_its_turn(self, candidate))
+    if (!is_drawn_for_device(self, candidate))
         return broken(self);
     self->clock += self->compile_cost;
     self->compiled++;
@@ -137,7 +137,7 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     self->compiled_log = tuff__hash64(&name, sizeof name, self->compiled_log);
     const fault has = fault_of(self, &candidate->config);
     if (has == FAULT_LIMITS || has == FAULT_COMPILE)
-        return say(has == FAULT_LIMITS ? EVALUATION_LIMITS : EVALUATION_COMPILE);
+        return report_verdict(has == FAULT_LIMITS ? EVALUATION_LIMITS : EVALUATION_COMPILE);
     self->live[candidate->slot] = candidate->config;
     self->is_live[candidate->slot] = true;
     self->live_count++;
@@ -168,20 +168,20 @@ static tune_evaluation launch(fault_device *self, fault has)
         self->clock += self->budget && left < self->deadline ? left : self->deadline;
         self->hangs++;
         self->is_down = self->no_hang_recovery;
-        return say(EVALUATION_HANG);
+        return report_verdict(EVALUATION_HANG);
     }
     if (has == FAULT_CRASHES) {
         self->is_down = self->no_hang_recovery;
-        return say(EVALUATION_CRASH);
+        return report_verdict(EVALUATION_CRASH);
     }
     if (has == FAULT_LOSES) {
         self->is_down = true;
-        return say(EVALUATION_LOST);
+        return report_verdict(EVALUATION_LOST);
     }
     return EVALUATION_GOOD;
 }
 
-static double bell(rng *from)
+static double normal_noise(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
@@ -196,7 +196,8 @@ static double time_now(fault_device *self, const tune_config *config)
         (1 + self->drift * (double)taken) * (self->step_at && taken >= self->step_at ? self->step_factor : 1);
     const double busy = self->burst > 0 && taken / 23 % 2 == 1 ? self->burst : 1;
     const double shared = self->second > 0 && tuff__rng_uniform(&self->random) < 0.5 ? self->second : 1;
-    return (double)fault_time(self, config) * slower * busy * shared * (1 + self->scatter * bell(&self->random));
+    return (double)fault_time(self, config) * slower * busy * shared *
+           (1 + self->scatter * normal_noise(&self->random));
 }
 
 static tune_evaluation sample(void *state, const search_candidate *candidate, int count, uint64_t limit,
@@ -255,12 +256,12 @@ static tune_evaluation look(fault_device *self, fault has, int depth)
         run(self, has, depth);
         for (int i = 0; i < N; i++)
             if (self->memory[i] != CANARY || self->memory[N * N + N + i] != CANARY)
-                return say(EVALUATION_WRONG);
+                return report_verdict(EVALUATION_WRONG);
         if (turn && memcmp(first, self->memory + N, sizeof first) != 0)
-            return say(EVALUATION_RACE);
+            return report_verdict(EVALUATION_RACE);
         memcpy(first, self->memory + N, sizeof first);
     }
-    return memcmp(expected, first, sizeof first) == 0 ? EVALUATION_GOOD : say(EVALUATION_WRONG);
+    return memcmp(expected, first, sizeof first) == 0 ? EVALUATION_GOOD : report_verdict(EVALUATION_WRONG);
 }
 
 static tune_evaluation verify(void *state, const search_candidate *candidate, bool thorough)

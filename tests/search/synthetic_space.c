@@ -77,7 +77,7 @@ static double hashed(int a, int b, int c, int d, int e)
 }
 
 /* Approximates a normal distribution with variance 1. */
-static double bell(rng *from)
+static double normal_noise(rng *from)
 {
     double sum = 0;
     for (int i = 0; i < 12; i++)
@@ -85,11 +85,11 @@ static double bell(rng *from)
     return sum - 6;
 }
 
-static double hashed_bell(int a, int b, int c, int d, int e)
+static double hashed_noise(int a, int b, int c, int d, int e)
 {
     const int all[] = {a, b, c, d, e};
     rng from = {tuff__hash64(all, sizeof all, 4)};
-    return bell(&from);
+    return normal_noise(&from);
 }
 
 typedef struct place {
@@ -104,7 +104,7 @@ typedef struct place {
 static double optimum(const place *at, int axis)
 {
     const double shared = 0.5 * at->defaults[axis] + 0.1 + 0.4 * hashed(1, at->family, axis, 0, 0);
-    const double own = shared + 0.1 * hashed_bell(2, at->family, at->device, axis, 0);
+    const double own = shared + 0.1 * hashed_noise(2, at->family, at->device, axis, 0);
     return own < 0 ? 0 : own > 1 ? 1 : own;
 }
 
@@ -128,8 +128,8 @@ static double pairs(const place *at)
             const int one = i * 64 + at->index[i], other = j * 64 + at->index[j];
             if (hashed(4, at->family, i, j, 0) < 0.4)
                 ridges += away * away;
-            rough += 0.85 * hashed_bell(5, at->family, one, other, 0);
-            rough += 0.53 * hashed_bell(6, at->family, one, other, at->device + 1);
+            rough += 0.85 * hashed_noise(5, at->family, one, other, 0);
+            rough += 0.53 * hashed_noise(6, at->family, one, other, at->device + 1);
         }
     return at->rules->ridge * ridges + at->rules->pair_roughness * rough;
 }
@@ -155,14 +155,14 @@ static double cliffs(const place *at)
 
 static double roughness(const place *at, uint64_t number)
 {
-    return at->rules->roughness * hashed_bell(9, at->family, at->device, (int)number, 0);
+    return at->rules->roughness * hashed_noise(9, at->family, at->device, (int)number, 0);
 }
 
 /* Times scatter by 1 %, with occasional disturbances; the first sample is 0.8 to 4 times the others. */
 static void make_times(double nanoseconds, rng *from, uint64_t *times)
 {
     for (int i = 0; i < SAMPLES; i++) {
-        double factor = 1 + 0.01 * bell(from);
+        double factor = 1 + 0.01 * normal_noise(from);
         if (tuff__rng_uniform(from) < 0.04)
             factor += 0.5 * tuff__rng_uniform(from);
         if (i == 0)

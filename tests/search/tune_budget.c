@@ -316,7 +316,7 @@ static void heavy_keys_have_a_short_time(void **state)
             sum_shared += tune_shared(&shared, whole, seed) / 40;
             assert_true(expected.clock <= whole + SECOND);
         }
-        print_message("%2d s: %.3f of the defaults' time, %.3f where all defaults are timed first\n", (int)seconds,
+        print_message("%2d s: %.3f of the defaults' time, %.3f if all defaults are timed first\n", (int)seconds,
                       sum_expected, sum_shared);
         assert_true(sum_expected < sum_shared + (seconds <= 3 ? -0.02 : 0.005));
     }

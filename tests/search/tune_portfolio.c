@@ -39,7 +39,7 @@ static int free_spaces(void **state)
 }
 
 /* Each candidate improves on those before it; a portfolio also helps on a device that it was not made from. */
-static tuff_status look_at_family(const char *family, void *state)
+static tuff_status check_family(const char *family, void *state)
 {
     int *families = state;
     tune_config all[PORTFOLIO_SIZE], others[PORTFOLIO_SIZE];
@@ -78,7 +78,7 @@ static void candidates_cover_what_was_recorded(void **state)
 {
     (void)state;
     int families = 0;
-    assert_int_equal(portfolio_families(&made_up, look_at_family, &families), TUFF_OK);
+    assert_int_equal(portfolio_families(&made_up, check_family, &families), TUFF_OK);
     assert_int_equal(families, SYNTHETIC_FAMILIES);
     assert_true(portfolio_score(&made_up, "nothing", NULL, NULL, 0) < 0);
 }
@@ -131,7 +131,7 @@ static void memory_may_run_out_anywhere(void **state)
 }
 
 /* The portfolio compiled in must be readable; a family whose default is the best everywhere has none. */
-static int look_at_class(kernel_device class, const char *family)
+static int check_class(kernel_device class, const char *family)
 {
     const char *const *all;
     const int count = tuff__portfolio_for_class(class, family, &all);
@@ -146,11 +146,11 @@ static int look_at_class(kernel_device class, const char *family)
     return count;
 }
 
-static tuff_status look_at_rows(const char *family, void *state)
+static tuff_status check_rows(const char *family, void *state)
 {
     int *rows = state;
     for (int class = KERNELS_OPENCL_CPU; class <= KERNELS_GPU; class ++)
-        *rows += look_at_class((kernel_device) class, family);
+        *rows += check_class((kernel_device) class, family);
     return TUFF_OK;
 }
 static void what_is_compiled_in_is_what_was_recorded(void **state)
@@ -163,7 +163,7 @@ static void what_is_compiled_in_is_what_was_recorded(void **state)
     const char *const *none;
     assert_int_equal(recordings_read(TUFF_TEST_DATA "/recordings", &from), TUFF_OK);
     int rows = 0;
-    assert_int_equal(portfolio_families(&from, look_at_rows, &rows), TUFF_OK);
+    assert_int_equal(portfolio_families(&from, check_rows, &rows), TUFF_OK);
     assert_true(rows > MAX_PORTFOLIO);
     assert_int_equal(tuff__portfolio_for_class(KERNELS_GPU, "nothing", &none), 0);
     assert_int_equal(portfolio_print(&from, &expected), TUFF_OK);

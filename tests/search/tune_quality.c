@@ -93,13 +93,13 @@ static void the_spaces_are_hard(void **state)
     assert_true(random_8 < 0.70 && random_256 < 0.91);
 }
 
-typedef struct answer {
+typedef struct search_outcome {
     double share;  /* of the best of the space */
     double regret; /* against the best point that was timed */
     bool slower;   /* than the default */
     int tried;
     search_result result;
-} answer;
+} search_outcome;
 
 /* The best median of the points that a search compiled, which the evaluator below records. */
 static evaluator inner;
@@ -113,7 +113,7 @@ static tune_evaluation note_compile(void *state, const search_candidate *candida
     return inner.compile(state, candidate);
 }
 
-static answer search_with(int index, const search_settings *settings, uint64_t seed)
+static search_outcome search_with(int index, const search_settings *settings, uint64_t seed)
 {
     const recording *recorded = &spaces.all[index];
     replay device;
@@ -122,7 +122,7 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
     by.compile = note_compile;
     best_tried = UINT64_MAX;
     search *self;
-    answer out;
+    search_outcome out;
     assert_int_equal(tuff__search_begin(&by, settings, &self), TUFF_OK);
     assert_int_equal(tuff__search_step(self, 1 << 20), TUFF_OK);
     out.tried = tuff__search_progress(self).tried;
@@ -141,7 +141,7 @@ static answer search_with(int index, const search_settings *settings, uint64_t s
 static int prefetch;
 
 /* Searches with the portfolio of the other devices. */
-static answer search_space(int index, int compiles, int patience, uint64_t seed)
+static search_outcome search_space(int index, int compiles, int patience, uint64_t seed)
 {
     const search_settings settings = {.portfolio = spaces.portfolio[index],
                                       .portfolio_count = SYNTHETIC_PORTFOLIO,
@@ -159,7 +159,7 @@ static void check_compiles(int compiles, double least_mean, double least_worst)
     for (int i = 0; i < SPACES; i++) {
         double sum = 0;
         for (int seed = 0; seed < spaces.seeds; seed++) {
-            const answer found = search_space(i, compiles, -1, (uint64_t)seed);
+            const search_outcome found = search_space(i, compiles, -1, (uint64_t)seed);
             assert_int_equal(found.tried, compiles);
             assert_false(found.slower);
             assert_true(found.result.is_final);
@@ -217,7 +217,7 @@ static void noise_costs_little(void **state)
     double *regrets = malloc((size_t)count * sizeof *regrets), mean = 0, share = 0, tried = 0;
     assert_non_null(regrets);
     for (int i = 0; i < count; i++) {
-        const answer found = search_space(i % SPACES, 256, 0, (uint64_t)(1000 + i));
+        const search_outcome found = search_space(i % SPACES, 256, 0, (uint64_t)(1000 + i));
         assert_int_equal(found.result.end, SEARCH_PATIENCE);
         assert_false(found.slower);
         regrets[i] = found.regret;
@@ -264,13 +264,13 @@ static void winners_from_elsewhere_are_raced_again(void **state)
                                         .portfolio_count = 2,
                                         .no_climb = true,
                                         .seed = (uint64_t)seed};
-            const answer race = search_with(i, &settings, (uint64_t)seed);
+            const search_outcome race = search_with(i, &settings, (uint64_t)seed);
             assert_true(race.tried <= 4);
             assert_false(race.slower);
             assert_true(race.result.is_final);
             raced += race.share / SPACES / spaces.seeds;
             settings = (search_settings){.seeds = leaders, .seed_count = 3, .max_compiles = 16, .seed = (uint64_t)seed};
-            const answer found = search_with(i, &settings, (uint64_t)seed);
+            const search_outcome found = search_with(i, &settings, (uint64_t)seed);
             assert_false(found.slower);
             seeded += found.share / SPACES / spaces.seeds;
         }
@@ -284,11 +284,11 @@ static void one_seed_gives_one_search(void **state)
     (void)state;
     int differences = 0;
     for (int i = 0; i < SPACES; i++) {
-        const answer first = search_space(i, 40, -1, 5), again = search_space(i, 40, -1, 5);
+        const search_outcome first = search_space(i, 40, -1, 5), again = search_space(i, 40, -1, 5);
         assert_memory_equal(&first.result.counts, &again.result.counts, sizeof first.result.counts);
         assert_memory_equal(first.result.nanoseconds, again.result.nanoseconds, sizeof first.result.nanoseconds);
         assert_true(tuff__config_equal(&first.result.winner, &again.result.winner));
-        const answer other = search_space(i, 40, -1, 6);
+        const search_outcome other = search_space(i, 40, -1, 6);
         differences += other.result.counts.lowered != first.result.counts.lowered;
     }
     assert_true(differences > SPACES / 2);

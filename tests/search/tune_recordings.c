@@ -60,7 +60,7 @@ static double search_all(const recordings *all, double means[STEPS])
     }
     print_message(
         "all: %.3f after 8, %.3f after 32, %.3f after 128, %.3f after 256, worst of these %.3f; without seeds "
-        "and portfolio %.3f after 32; %.0f %% of the choices were not recorded\n",
+        "and portfolio %.3f after 32; %.0f %% of the candidates were not recorded\n",
         means[0], means[1], means[2], means[3], worst, random,
         100 * (double)counts.unrecorded / (double)counts.lowered);
     return worst;
@@ -144,8 +144,7 @@ static void costs_tell_fast_from_slow(void **state)
         sum += pairs > 0 ? (double)right / (double)pairs : 0;
         count += pairs > 0;
     }
-    print_message("costs: %.3f of the pairs are in the right order, on the mean of %d recordings\n", sum / count,
-                  count);
+    print_message("costs: %.3f of the pairs are in the right order, averaged over %d recordings\n", sum / count, count);
     assert_true(count > 0 && sum / count >= told_apart);
     recordings_free(&all);
 }

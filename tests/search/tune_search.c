@@ -178,8 +178,9 @@ static void what_is_foreseen_goes_first(void **state)
             const search_settings settings = {.max_compiles = 16, .patience = -1, .seed = seed};
             means[foresight + 1] += (double)run(&device, &settings).nanoseconds[1] / SEEDS;
         }
-    print_message("after 16 compiles: %.0f us task_estimate wrongly, %.0f not, %.0f rightly\n", means[0] * 1e-3,
-                  means[1] * 1e-3, means[2] * 1e-3);
+    print_message("after 16 compiles: %.0f us with reversed predictions, %.0f us without predictions, %.0f us with "
+                  "correct ones\n",
+                  means[0] * 1e-3, means[1] * 1e-3, means[2] * 1e-3);
     assert_true(means[2] < 0.95 * means[1]);
     assert_true(means[0] < 1.6 * means[1]);
 }
@@ -241,7 +242,7 @@ static void noise_does_not_replace_the_default(void **state)
             remembered += found.is_final && tuff__config_count(&found.winner) != 0;
             final += found.is_final;
         }
-        print_message("%.1f %% of noise, second speed %.1f: %d of %d replaced, %d remembered, %d final\n",
+        print_message("%.1f %% noise, second speed %.1f: %d of %d replaced, %d remembered, %d final\n",
                       100 * scatter[level], second[level], replaced, SEEDS, remembered, final);
         assert_true(replaced <= most[level] && remembered <= most_final[level] && final >= least[level]);
     }

@@ -197,8 +197,8 @@ double differential_ratio(tuff_dtype dtype, double got, double value, double bou
     return fmin(fabs(got - value) / bar, 1);
 }
 
-static int64_t tell(const differential *self, tuff_device *device, const tuff_compile_options *options,
-                    const char *subject)
+static int64_t report_failure(const differential *self, tuff_device *device, const tuff_compile_options *options,
+                              const char *subject)
 {
     tuff_device_info info;
     static const char *const families[] = {"", ", register", ", local", ", subgroup", ", cooperative"};
@@ -228,7 +228,7 @@ static int64_t compare(const differential *self, int index, const unsigned char 
         snprintf(line, sizeof line, "%s[%lld of %lld] is %.9g, not %.9g within %.3g", self->outputs[index].name,
                  (long long)i, (long long)count, got[i], value, 2 * bound);
         if (failures++ == 0)
-            tell(self, device, options, line);
+            report_failure(self, device, options, line);
     }
     free(got);
     return failures;
@@ -255,7 +255,7 @@ static bool is_close_on_average(const differential *self, int index, const unsig
         return true;
     snprintf(line, sizeof line, "%s is off by %.2g of its norm, more than %.2g", self->outputs[index].name,
              sqrt(errors / values), ROUNDINGS * unit);
-    tell(self, device, options, line);
+    report_failure(self, device, options, line);
     return false;
 }
 
@@ -295,10 +295,10 @@ unsigned char *differential_bytes(const differential *self, tuff_device *device,
     for (int i = 1; i < runs && good; i++) {
         good = run_and_read(self, plan, again) == TUFF_OK;
         if (good && memcmp(bytes, again, *size) != 0)
-            fail_msg("%s: run %d gave other bits", self->name, i);
+            fail_msg("%s: run %d gave different bits", self->name, i);
     }
     if (!good)
-        tell(self, device, options, tuff_error());
+        report_failure(self, device, options, tuff_error());
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     if (good)

@@ -89,7 +89,7 @@ const char *cache_folder(void)
     return folder;
 }
 
-void use_folder(const char *name)
+void use_cache_subfolder(const char *name)
 {
     static char inner[600];
     (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
@@ -174,7 +174,7 @@ int drawn_turn(const char *question, int number, int count)
     return (int)(((uint64_t)(number % count) + hash % (uint64_t)count) % (uint64_t)count);
 }
 
-static bool is_last_of_api(const char *selector)
+static bool is_last_driver_of_api(const char *selector)
 {
     int before = 0;
     return count_of_api(selector, &before) == before + 1;
@@ -187,7 +187,7 @@ static bool is_device_chosen(void)
 }
 
 /* Whether a number draws the device of a selector among those of its API. */
-static bool is_drawn_of_api(const char *selector, int number)
+static bool is_drawn_driver_of_api(const char *selector, int number)
 {
     char api[16];
     int before = 0;
@@ -212,17 +212,17 @@ static bool is_drawn(const char *selector, int number)
     return count == 0 || drawn_turn("driver", number, count) == before;
 }
 
-bool is_its_turn(const tuff_device *device, int number)
+bool is_drawn_for_device(const tuff_device *device, int number)
 {
     return is_thorough() || is_device_chosen() || is_drawn(tuff__device_info(device)->selector, number);
 }
 
-bool is_its_turn_of_api(const tuff_device *device, int number)
+bool is_drawn_for_device_per_api(const tuff_device *device, int number)
 {
-    return is_thorough() || is_device_chosen() || is_drawn_of_api(tuff__device_info(device)->selector, number);
+    return is_thorough() || is_device_chosen() || is_drawn_driver_of_api(tuff__device_info(device)->selector, number);
 }
 
-bool is_turn_of_api(const tuff_device *device, int number)
+bool is_drawn_for_api(const tuff_device *device, int number)
 {
     int before = 0;
     const int first = count_of_api("opencl:", &before), second = count_of_api("vulkan:", &before);
@@ -247,8 +247,8 @@ static bool is_among(device_set which, const tuff_device_info *info)
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return which == ALL_DEVICES || which == DRAWN_DEVICES;
     if (which == DRAWN_DRIVERS || which == DRAWN_DEVICES)
-        return is_drawn_of_api(info->selector, 0);
-    return which != LAST_DRIVERS || is_last_of_api(info->selector);
+        return is_drawn_driver_of_api(info->selector, 0);
+    return which != LAST_DRIVERS || is_last_driver_of_api(info->selector);
 }
 
 /* Runs test on each device of a set; if turn is not negative, only on the API that it draws. */
@@ -264,7 +264,7 @@ static void for_each(void (*test)(tuff_device *device), device_set which, int tu
         tuff_device *device = tuff_device_open(info.selector);
         if (!device)
             fail_msg("%s: %s", info.selector, tuff_error());
-        is_left_out = turn >= 0 && !is_turn_of_api(device, turn);
+        is_left_out = turn >= 0 && !is_drawn_for_api(device, turn);
         const clock_t begin = clock();
         if (!is_left_out)
             test(device);
@@ -301,7 +301,7 @@ void for_each_api(void (*test)(tuff_device *device))
     for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, -1);
 }
 
-void for_api_in_turn(int number, void (*test)(tuff_device *device))
+void for_drawn_api(int number, void (*test)(tuff_device *device))
 {
     for_each(test, is_thorough() ? ALL_DRIVERS : LAST_DRIVERS, number);
 }
@@ -337,7 +337,7 @@ void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, con
         fail_msg("%s: %s", name, tuff_error());
 }
 
-buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written)
+buffer_binding buffer_range(storage *memory, uint64_t offset, uint64_t size, bool written)
 {
     return (buffer_binding){tuff__storage_buffer(memory), offset, size, written};
 }
@@ -351,7 +351,7 @@ command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *m
                         .binding_count = 1,
                         .word_count = 2,
                         .words = {count, 0}};
-    dispatch.bindings[0] = range_of(memory, 0, (uint64_t)count * 4, true);
+    dispatch.bindings[0] = buffer_range(memory, 0, (uint64_t)count * 4, true);
     return dispatch;
 }
 

@@ -12,8 +12,8 @@ int use_fresh_cache(void **state);
 int use_empty_cache(void **state);
 int drop_cache(void **state);
 const char *cache_folder(void);
-/* Sets TUFF_CACHE_DIR to the subfolder of that name from here on. */
-void use_folder(const char *name);
+/* Sets TUFF_CACHE_DIR to the subfolder `name` of the cache folder from here on. */
+void use_cache_subfolder(const char *name);
 /* Counts the files of the cache folder whose names end with suffix; path gets the last one found. */
 int count_cache_files(const char *suffix, char *path, size_t size);
 void forget_cache_files(const char *suffix);
@@ -40,11 +40,11 @@ uint64_t number_from(const char *variable, uint64_t otherwise);
    that a slow driver is not drawn by all programs of a run. */
 int drawn_turn(const char *question, int number, int count);
 /* Whether an item runs on a device: each item is drawn for one driver; all run if TUFF_DEVICE selects a device. */
-bool is_its_turn(const tuff_device *device, int number);
+bool is_drawn_for_device(const tuff_device *device, int number);
 /* The same, but each item is drawn for one driver of every API: for features that only one language has. */
-bool is_its_turn_of_api(const tuff_device *device, int number);
+bool is_drawn_for_device_per_api(const tuff_device *device, int number);
 /* Whether an item that runs on a single driver of any API is drawn for the device's API. */
-bool is_turn_of_api(const tuff_device *device, int number);
+bool is_drawn_for_api(const tuff_device *device, int number);
 /* For tests that hardly depend on the device: run on one driver of each API, drawn per program, or on all in a thorough
    run. Skip as for_each_driver does. for_drawn_devices adds the reference. */
 void for_drawn_drivers(void (*test)(tuff_device *device));
@@ -54,7 +54,7 @@ void for_drawn_devices(void (*test)(tuff_device *device));
 void for_each_api(void (*test)(tuff_device *device));
 /* For tests that hardly depend on the API either: runs on the last driver of the API that is drawn for the number, or
    on all drivers in a thorough run. */
-void for_api_in_turn(int number, void (*test)(tuff_device *device));
+void for_drawn_api(int number, void (*test)(tuff_device *device));
 
 /* A kernel over one buffer of 32-bit unsigned words, 32 work-items per group: runs statement on x[i] for each i <
    count. The statement is in the common subset of OpenCL C and GLSL. */
@@ -68,7 +68,7 @@ void make_kernel(tuff_device *device, test_kernel *kernel, const char *name, con
 
 /* Returns a dispatch of kernel over the first count words of memory. */
 command dispatch_over(tuff_device *device, const test_kernel *kernel, storage *memory, uint32_t count);
-buffer_binding range_of(storage *memory, uint64_t offset, uint64_t size, bool written);
+buffer_binding buffer_range(storage *memory, uint64_t offset, uint64_t size, bool written);
 
 /* Records the commands, submits them `times` times, waits, and destroys the recording. */
 void run_commands(command *commands, int count, tuff_device *device, int times);

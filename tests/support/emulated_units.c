@@ -279,7 +279,7 @@ _Static_assert(sizeof all_units / sizeof *all_units == UNITS, "another number of
 const driver *real_driver;
 const units *emulated_units;
 int emulated;
-bool units_lie;
+bool emulates_wrongly;
 
 /* Replaces the first occurrence of a part. Frees source if it was replaced; the caller frees the result. */
 static char *replaced(char *source, const char *what, const char *with)
@@ -313,7 +313,7 @@ static char *emulation_of(const char *source)
         return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
     }
     /* A device with warpgroups also has NVIDIA's other units. */
-    const char *others = emulated_units->of_warpgroups ? opencl_nvidia : "";
+    const char *others = emulated_units->on_warpgroups ? opencl_nvidia : "";
     const size_t size =
         strlen(others) + strlen(emulated_units->instructions) + sizeof opencl_common + strlen(changed) + 1;
     char *whole = malloc(size);
@@ -354,8 +354,8 @@ tuff_status create_emulated(driver_device *device, const program_request *reques
     if (!strstr(request->text, "MATRIX_M"))
         return real_driver->program_create(device, request, cached, made, out);
     char *emulation = emulation_of(request->text);
-    if (units_lie)
-        emulation = replaced(emulation, emulated_units->lie[0], emulated_units->lie[1]);
+    if (emulates_wrongly)
+        emulation = replaced(emulation, emulated_units->wrong_emulation[0], emulated_units->wrong_emulation[1]);
     changed.text = emulation;
     changed.subgroup_size = 0;
     changed.many_registers = false;

@@ -8,20 +8,20 @@
 typedef struct units {
     const char *name, *instructions; /* in OpenCL C; NULL for GLSL */
     uint32_t form, shape[3], lanes;
-    bool of_warpgroups;
-    const char *lie[2]; /* a wrong emulation of transposed factors: the part of the instructions to replace, and its
-                           replacement; NULL if none */
+    bool on_warpgroups;
+    const char *wrong_emulation[2]; /* the part of the instructions to replace, and its replacement, which computes
+                                       transposed factors wrongly; NULL if there is none */
 } units;
 
 enum { UNITS = 11 };
 extern const units all_units[UNITS];
 
 /* The driver that create_emulated calls, the units it emulates, the number of kernels with matrix instructions that it
-   got so far, and whether to plant the error. */
+   got so far, and whether to use the wrong emulation. */
 extern const driver *real_driver;
 extern const units *emulated_units;
 extern int emulated;
-extern bool units_lie;
+extern bool emulates_wrongly;
 
 /* The program_create function for a driver's table. */
 tuff_status create_emulated(driver_device *device, const program_request *request, blob cached, blob *made,

@@ -76,7 +76,7 @@ bool failing_memory_end(void)
     return hit;
 }
 
-static int64_t fail_requests(bool (*script)(void), void (*look)(void), bool stays)
+static int64_t fail_requests(bool (*script)(void), void (*inspect)(void), bool stays)
 {
     for (int64_t request = 1;; request++) {
         failing_memory_begin(request, stays);
@@ -86,15 +86,15 @@ static int64_t fail_requests(bool (*script)(void), void (*look)(void), bool stay
         if (done)
             return request - 1;
         assert_int_equal(tuff_last_status(), TUFF_E_OOM_HOST);
-        if (look)
-            look();
+        if (inspect)
+            inspect();
     }
 }
 
-int64_t fail_each_request(bool (*script)(void), void (*look)(void))
+int64_t fail_each_request(bool (*script)(void), void (*inspect)(void))
 {
-    (void)fail_requests(script, look, false);
-    return fail_requests(script, look, true);
+    (void)fail_requests(script, inspect, false);
+    return fail_requests(script, inspect, true);
 }
 
 int64_t failing_memory_requests(void)

@@ -16,8 +16,8 @@ bool failing_memory_end(void);
 
 /* Repeats a script once for each of its allocations, with that allocation failing: first it alone, then it and all
    later ones. The script returns whether it succeeded and must free all memory. After each failure the last status must
-   be TUFF_E_OOM_HOST, and look, if not NULL, inspects the state. Returns the number of allocations. */
-int64_t fail_each_request(bool (*script)(void), void (*look)(void));
+   be TUFF_E_OOM_HOST, and inspect, if not NULL, checks the state. Returns the number of allocations. */
+int64_t fail_each_request(bool (*script)(void), void (*inspect)(void));
 
 int64_t failing_memory_requests(void); /* since begin or rearm */
 uint64_t failing_memory_bytes(void);   /* requested since begin */

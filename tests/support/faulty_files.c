@@ -51,7 +51,7 @@ static int faulty_open(const char *path, int flags, mode_t mode)
 }
 
 /* Returns the number of bytes that a read or a write may transfer; -1 if it fails. */
-static ssize_t moved(const char *name, char letter, size_t size)
+static ssize_t transfer_size(const char *name, char letter, size_t size)
 {
     if (!step(name, letter))
         return (ssize_t)size;
@@ -65,13 +65,13 @@ static ssize_t moved(const char *name, char letter, size_t size)
 
 static ssize_t faulty_read(int fd, void *data, size_t size)
 {
-    ssize_t allowed = moved("read", 'r', size);
+    ssize_t allowed = transfer_size("read", 'r', size);
     return allowed <= 0 ? allowed : real.read(fd, data, (size_t)allowed);
 }
 
 static ssize_t faulty_write(int fd, const void *data, size_t size)
 {
-    ssize_t allowed = moved("write", 'w', size);
+    ssize_t allowed = transfer_size("write", 'w', size);
     return allowed <= 0 ? allowed : real.write(fd, data, (size_t)allowed);
 }
 
@@ -124,7 +124,7 @@ static int faulty_flock(int fd, int operation)
 
 static ssize_t faulty_pread(int fd, void *data, size_t size, off_t offset)
 {
-    ssize_t allowed = moved("pread", 'p', size);
+    ssize_t allowed = transfer_size("pread", 'p', size);
     return allowed <= 0 ? allowed : real.pread(fd, data, (size_t)allowed, offset);
 }
 

@@ -46,7 +46,7 @@ static cl_program CL_API_CALL create_hanging(cl_context context, cl_uint count, 
     return real_creation(context, count, texts, sizes, error);
 }
 
-void hang_creation(int nth, const char *part)
+void block_creation(int nth, const char *part)
 {
     hanging_creation = nth;
     hanging_part = part;
@@ -61,7 +61,7 @@ int count_creations(void)
     return atomic_load(&creations);
 }
 
-void let_creation_go(void)
+void release_creation(void)
 {
     atomic_store(&is_let_go, true);
     tuff__sleep(500000000);

@@ -17,13 +17,13 @@ extern create_call *real_creation;
 void replace_creation(create_call *by);
 void restore_creation(void);
 
-/* Makes the nth creation (from 1) of a program whose text contains part wait for let_creation_go, unless it is called
+/* Makes the nth creation (from 1) of a program whose text contains part wait for release_creation, unless it is called
    by the current thread. */
-void hang_creation(int nth, const char *part);
+void block_creation(int nth, const char *part);
 /* Returns the number of such creations begun since then. */
 int count_creations(void);
 /* Releases the waiting creation, gives it time to finish, and restores the original function. */
-void let_creation_go(void);
+void release_creation(void);
 
 #endif
 #endif

@@ -55,14 +55,14 @@ go_through() {
     device=$1 suites=$2
     "$tuff" bench $suites --quick --rounds 3 --device "$device" --json --markdown table.md >json 2>error ||
         fail "$device: tuff bench exits with $?: $(cat error)"
-    python3 check.py json 3 "$(echo "$suites" | tr ' ' ,)" || fail "$device: its JSON does not hold together"
+    python3 check.py json 3 "$(echo "$suites" | tr ' ' ,)" || fail "$device: its JSON is inconsistent"
     for suite in $suites; do
         grep -q "^## $suite\$" table.md || fail "$device: the Markdown lacks $suite"
     done
     [ "$(grep '^|' table.md | sed 's/[^|]//g' | sort -u | wc -l)" -eq 1 ] || fail "$device: the table's rows differ in width"
     expect 0 "of peak" "$tuff" bench matmul --quick --rounds 1 --device "$device" --only "A^T"
     expect 0 "unfused" "$tuff" bench launch norms --quick --rounds 1 --device "$device" --skip "wait"
-    grep -q "a wait after each" out && fail "$device: --skip leaves in what it names"
+    grep -q "a wait after each" out && fail "$device: --skip does not skip the named cases"
     "$tuff" bench matmul --quick --rounds 2 --device "$device" --json --peer "sh peer.sh" >json ||
         fail "$device: with a peer it exits with $?"
     python3 check.py json 2 matmul slow slower || fail "$device: the peer's figures are not in the JSON"

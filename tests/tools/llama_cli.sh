@@ -36,10 +36,10 @@ expect 1 "--hidden 64: the checkpoint's model has 20" train --hidden 64 --resume
 expect 0 "The" "$tuff" generate --checkpoint whole.safetensors --device "$device" --prompt The --tokens 20
 cp out once
 expect 0 "The" "$tuff" generate --checkpoint rest.safetensors --device "$device" --prompt The --tokens 20
-cmp -s once out || fail "equal checkpoints generate other texts"
+cmp -s once out || fail "equal checkpoints generate different texts"
 # Settings that only a Llama has get defaults; a GPT has none of them.
 expect 0 "done after step 1" train --form llama --layers 1 --heads 2 --width 16 --context 8 --batch 1 --steps 1 --save small.safetensors
-head -c 4000 small.safetensors | grep -q 'key_value_heads.*2.*hidden.*64' || fail "the checkpoint does not say what the model is"
+head -c 4000 small.safetensors | grep -q 'key_value_heads.*2.*hidden.*64' || fail "the checkpoint does not describe the model"
 expect 0 "GPT of 1 layers" train --layers 1 --heads 2 --width 16 --context 8 --batch 1 --steps 1 --save gpt.safetensors
 expect 1 "the checkpoint's model is a gpt" train --form llama --resume gpt.safetensors
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2

@@ -25,7 +25,7 @@ expect 1 "--tensorboard: cannot write the file" train --tensorboard "$name/insid
 expect 1 "--report folder: is a folder" train --report folder
 expect 1 "--report nowhere/page.html: folder nowhere does not exist" train --report nowhere/page.html
 [ ! -c /dev/full ] || expect 1 "No space left on device" train --csv /dev/full
-! grep -q "step 1/" out || fail "a full disk is told after a step: $(cat out)"
+! grep -q "step 1/" out || fail "a full disk is reported only after a step: $(cat out)"
 
 # The same bits with everything on.
 expect 0 "done after step 12" train --steps 12 --save plain.safetensors
@@ -39,17 +39,17 @@ tensors_of() {
     LC_ALL=C grep -ao '"tuff.hash": *"[0-9a-f]*"' "$1"
 }
 [ -n "$(tensors_of plain.safetensors)" ] && [ "$(tensors_of plain.safetensors)" = "$(tensors_of watched.safetensors)" ] ||
-    fail "what follows a training changes its weights"
+    fail "the checkpoint changes after the end of training"
 if [ "$device" = reference ]; then
     grep -q "no profile: " out || fail "the reference device has a profile: $(cat out)"
 else
     grep -q "in kernels, median of 5: forward .* backward .* optimizer " out || fail "no phases: $(cat out)"
 fi
-[ "$(LC_ALL=C grep -ac '^ *[0-9][0-9.]* |' out)" -eq 6 ] || fail "three drawings of the loss have not six labels: $(cat out)"
-LC_ALL=C grep -q "$(printf '\342\240')" out || fail "the drawing is not in braille: $(cat out)"
+[ "$(LC_ALL=C grep -ac '^ *[0-9][0-9.]* |' out)" -eq 6 ] || fail "three plots of the loss do not have six labels: $(cat out)"
+LC_ALL=C grep -q "$(printf '\342\240')" out || fail "the plot does not use braille: $(cat out)"
 LC_ALL=C expect 0 "done after step 12" watched --steps 12
-! LC_ALL=C grep -q "$(printf '\342\240')" out || fail "without UTF-8 the drawing is in braille: $(cat out)"
-grep -q '|.*\*' out || fail "without UTF-8 there is no drawing: $(cat out)"
+! LC_ALL=C grep -q "$(printf '\342\240')" out || fail "the plot uses braille without UTF-8: $(cat out)"
+grep -q '|.*\*' out || fail "there is no plot without UTF-8: $(cat out)"
 
 # A resumed run: every step occurs once.
 rm -rf log log.csv runs
@@ -129,7 +129,7 @@ for text in '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' '
 done
 [ "$device" = reference ] || grep -q '<td class="left">optimizer</td>' page.html || fail "the page has no kernels"
 for strange in '<script' 'http' 'src=' '@import' 'url(' 'nan' '<b>&text'; do
-    ! grep -qF "$strange" page.html || fail "the page holds $strange"
+    ! grep -qF "$strange" page.html || fail "the page contains $strange"
 done
 python3 - <<'EOF' || fail "the tags of the page do not match"
 import html.parser, sys
@@ -180,8 +180,8 @@ train --steps 40 --log-every 1 --csv pipe --save kept.safetensors >full.out 2>&1
 [ $? -eq 1 ] || fail "a full file is not reported: $(cat full.out)"
 trap - PIPE
 grep -q "done after step 40.*saved to" full.out || fail "a full file ended the training: $(cat full.out)"
-[ "$(grep -c 'cannot log step [0-9]*, training continues' full.out)" -eq 1 ] || fail "a full file is said: $(cat full.out)"
-[ -f kept.safetensors ] || fail "a full file costs the checkpoint"
+[ "$(grep -c 'cannot log step [0-9]*, training continues' full.out)" -eq 1 ] || fail "a full file is not reported exactly once: $(cat full.out)"
+[ -f kept.safetensors ] || fail "a full log file costs the checkpoint"
 
 # On a terminal the plot is redrawn in place.
 python3 - "$tuff" train --data "$name" --device "$device" --layers 1 --heads 2 --width 16 --context 16 --batch 2 --sample 0 \

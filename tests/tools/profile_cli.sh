@@ -18,7 +18,7 @@ expect 2 "cannot be combined with model options" "$tuff" profile step.graph --op
 expect 1 "runs nothing on a device" "$tuff" profile $small --device reference
 
 quick_device
-[ "$device" != reference ] || { echo "no device has kernels to time"; [ $failures -eq 0 ] && exit 77; exit 1; }
+[ "$device" != reference ] || { echo "no device with kernels to time"; [ $failures -eq 0 ] && exit 77; exit 1; }
 
 profile() {
     "$tuff" profile --device "$device" $small --runs 3 "$@"
@@ -81,7 +81,7 @@ assert not any(k["kind"] == "matmul" for k in updates["f32"]), updates
 EOF
 
 expect 0 "train" profile --trace trace.json
-python3 - <<'EOF' || fail "the trace is none: $(head -c 2000 trace.json)"
+python3 - <<'EOF' || fail "the trace is not valid: $(head -c 2000 trace.json)"
 import json
 events = json.load(open("trace.json"))["traceEvents"]
 rows = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}

@@ -46,7 +46,7 @@ static program_totals totals;
 static tuff_device *reference;
 static double seconds; /* for each driver; 0: no limit */
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec at;
     assert_int_equal(timespec_get(&at, TIME_UTC), TIME_UTC);
@@ -59,8 +59,8 @@ static void check_programs(tuff_device *device)
     const uint64_t count = number_from("TUFF_RANDOM_PROGRAMS", seconds > 0 ? UINT64_MAX : 1);
     program_context context = {.device = device, .reference = reference};
     program_totals own = {.programs = 0};
-    const double begin = now();
-    for (uint64_t i = 0; i < count && (seconds == 0 || now() - begin < seconds); i++)
+    const double begin = seconds_now();
+    for (uint64_t i = 0; i < count && (seconds == 0 || seconds_now() - begin < seconds); i++)
         program_check_seed(&context, first_seed() + i, &own, print_failure, (void *)selector);
     program_context_clear(&context);
     print_message("    %" PRId64 " programs, %" PRId64 " further checks, %" PRId64 " elements\n", own.programs,
@@ -186,7 +186,7 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
             strcmp(expected->state.tensors[i].name, "1.out.weight") == 0)
             noise = expected->steps[1].noise[i];
     if (!(noise > 2e-7 && noise < 2e-6))
-        fail_msg("it moves by %g", noise);
+        fail_msg("expected noise between 2e-7 and 2e-6, got %g", noise);
     program_expectation_free(expected);
     tuff_device_close(host);
 }

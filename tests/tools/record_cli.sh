@@ -20,11 +20,11 @@ for device in $("$tuff" devices | sed -n 's/^\(opencl:[0-9][0-9]*\|vulkan:[0-9][
     task=map-64x384-gelu-add file=$folder/map-64x384-gelu-add.jsonl
     expect 0 "$task" "$recorder" record --device "$device" --out "$folder" --only map-64x384 $small
     grep -q "\"name\":\"$task\"" "$file" || fail "$device: no name in the header"
-    grep -q '"t":"point","c":"",.*"ns":\[[0-9]*,[0-9]*,[0-9]*\]' "$file" || fail "$device: the default has no three times"
+    grep -q '"t":"point","c":"",.*"ns":\[[0-9]*,[0-9]*,[0-9]*\]' "$file" || fail "$device: the default does not have three times"
     [ "$(wc -l <"$file")" -ge 3 ] && [ "$(wc -l <"$file")" -le 6 ] || fail "$device: $(wc -l <"$file") lines"
     cp "$file" before
     expect 0 "$task" "$recorder" record --device "$device" --out "$folder" --only map-64x384 $small --points 8
-    [ "$(wc -l <"$file")" -ge "$(wc -l <before)" ] || fail "$device: points went"
+    [ "$(wc -l <"$file")" -ge "$(wc -l <before)" ] || fail "$device: points were lost"
     if [ -n "$previous" ]; then
         expect 1 "was recorded on another device" "$recorder" record --device "$device" --out "$previous" --only map-64x384 $small
         expect 0 "$task" "$recorder" record --device "$device" --out "$folder" --only map-64x384 $small --with "$previous"

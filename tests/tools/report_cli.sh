@@ -18,21 +18,21 @@ holds() {
 expect 0 "There are no results yet" "$tuff" tune report
 expect 2 "--out cannot be combined with --json" "$tuff" tune report --json --out page.html
 expect 2 "not a multiple of 3 heads" "$tuff" tune report --width 32 --heads 3
-"$make" win 'Radeon <b>RX</b> "7" & co' 24.3 1024 "$rows=8;matmul_register.local_size=4" 100 >/dev/null || fail "no store"
+"$make" win 'Radeon <b>RX</b> "7" & co' 24.3 1024 "$rows=8;matmul_register.local_size=4" 100 >/dev/null || fail "cannot make the store"
 "$make" win 'Radeon <b>RX</b> "7" & co' 24.3 512 "" 400 >/dev/null
 "$make" win 'Radeon <b>RX</b> "7" & co' 24.3 2048 "$rows=6" 200 20 3 old >/dev/null
 "$make" bad 'Radeon <b>RX</b> "7" & co' 24.3 1024 "<script>alert('x')</script>" >/dev/null
 "$make" pin 'Radeon <b>RX</b> "7" & co' 24.3 1024 "$rows=2" >/dev/null
 "$make" win 'Arc' 1 1024 "$rows=3" 100 >/dev/null
-"$tuff" tune report --out page.html || fail "no page"
+"$tuff" tune report --out page.html || fail "tune report --out fails"
 holds page.html '<!DOCTYPE html>' 'prefers-color-scheme:dark' 'width=device-width' '<svg' '4.00×' 'crash in first-run' \
     'Radeon &lt;b&gt;RX&lt;/b&gt; &quot;7&quot; &amp; co' '&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;' 'pinned to' \
     'with outdated kernel texts' '12 candidates, median 300'
 for strange in '<script' '<b>RX' 'http' 'src=' '@import' 'url('; do
-    ! grep -qiF "$strange" page.html || fail "the page holds $strange"
+    ! grep -qiF "$strange" page.html || fail "the page contains $strange"
 done
-[ "$(grep -o '<article' page.html | wc -l)" -eq "$(grep -o '</article>' page.html | wc -l)" ] || fail "articles do not end"
-[ "$(grep -o '<article' page.html | wc -l)" -eq 4 ] || fail "the page has not 4 keys"
+[ "$(grep -o '<article' page.html | wc -l)" -eq "$(grep -o '</article>' page.html | wc -l)" ] || fail "<article> and </article> do not match"
+[ "$(grep -o '<article' page.html | wc -l)" -eq 4 ] || fail "the page does not have 4 keys"
 python3 - <<'EOF' || fail "the tags of the page do not match"
 import html.parser, sys
 class check(html.parser.HTMLParser):
@@ -50,7 +50,7 @@ reader.feed(open("page.html", encoding="utf-8").read())
 sys.exit(0 if not reader.stack else str(reader.stack))
 EOF
 expect 0 "<svg" "$tuff" tune report --device Arc
-! grep -q Radeon out || fail "--device lets others through"
+! grep -q Radeon out || fail "--device lists other devices"
 json 'len(x["environments"]) == 2 and not x["model"]' "$tuff" tune report --json
 json '[k["dims"] for e in x["environments"] if "Radeon" in e["device"] for k in e["keys"]] == ["1024x768x768", "2048x768x768", "512x768x768"]' "$tuff" tune report --json
 json '[k for e in x["environments"] if "Radeon" in e["device"] for k in e["keys"]][0]["spread"] == [90000, 200000, 300000, 500000, 2000000]' "$tuff" tune report --json

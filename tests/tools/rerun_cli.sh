@@ -33,7 +33,7 @@ print(sorted(keys)[int(sys.argv[2])])' "$1" "$2"
     expect 0 "ok 1  slower>5% 0  wrong 0  gone 0" "$tuff" cache verify --rerun 1 $small --device "$first"
     "$make" op "$environment" "$(op matmul 0)" "matmul_register.rows=99" >/dev/null
     expect 1 "ok 2  slower>5% 0  wrong 0  gone 1" "$tuff" cache verify --rerun 9 $small --device "$first"
-    grep -q "^gone .* matmul .* matmul_register.rows=99: " out || fail "it is not said what is gone: $(cat out)"
+    grep -q "^gone .* matmul .* matmul_register.rows=99: " out || fail "the winner that is gone is not reported: $(cat out)"
     slow=$(python3 -c 'import json
 keys = [k["op"] for k in json.load(open("keys"))["environments"][0]["keys"] if k["family"] == "matmul" and "256x64x256" in k["op"]]
 print(sorted(keys)[-1])')
@@ -42,10 +42,10 @@ print(sorted(keys)[-1])')
     [ $? -eq 1 ] || fail "findings do not exit with 1"
     python3 -c 'import json
 x = json.load(open("out"))
-assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]) == 4, x' || fail "the slow one is not found"
+assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]) == 4, x' || fail "the slow winner is not reported"
     TUFF_TUNE_BUDGET_MS=700 expect 0 "dropped 4" "$tuff" cache retune --all --now $small --device "$first"
     grep -q "measured" out || fail "nothing is measured: $(cat out)"
-    [ "$(grep -c dropped out)" -eq 1 ] || fail "the process that measures drops them again: $(cat out)"
+    [ "$(grep -c dropped out)" -eq 1 ] || fail "the measuring process drops them again: $(cat out)"
     expect 0 "gone 0" "$tuff" cache verify --rerun 2 $small --device "$first"
     # The same with shipped records, as at another user's first start.
     mkdir -p "$TUFF_SHARE_DIR/tune"
@@ -54,7 +54,7 @@ assert x["ok"] == 2 and x["gone"] == 1 and x["slower"] == 1 and len(x["winners"]
     expect 0 "now  T1 same" "$tuff" cache show --op "*" --device "$first"
     expect 0 " shipped" "$tuff" cache list
 else
-    echo "no device here has kernels: what needs winners is left out"
+    echo "no device with kernels: checks that need winners are skipped"
 fi
 [ $failures -eq 0 ] || echo "$failures checks failed" >&2
 [ $failures -eq 0 ]

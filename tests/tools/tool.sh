@@ -108,12 +108,12 @@ sample_by_manifest() {
     sample --save-manifest sampled >sample-3 || fail "$device: generate --save-manifest"
     grep -q '"by":"lock"' sampled || fail "$device: the manifest of generate: $(cat sampled)"
     sample --lock-manifest sampled --deterministic >sample-4 || fail "$device: generate --lock-manifest"
-    cmp -s first sample-3 && cmp -s first sample-4 || fail "$device: by its manifest generate makes another text"
+    cmp -s first sample-3 && cmp -s first sample-4 || fail "$device: generate with --lock-manifest gives another text"
     : >empty
     expect 1 "the manifest has no entry for the key" sample --lock-manifest empty
     mkdir -p folder
     expect 1 "--save-manifest: " sample --save-manifest folder
-    grep -q The out && fail "$device: generate made a text, though its manifest was not written"
+    grep -q The out && fail "$device: generate printed a text, although its manifest could not be written"
 }
 
 # go_through DEVICE: training, stopping, resuming, sampling.
@@ -145,7 +145,7 @@ go_through() {
     done
     cmp -s sample-1 sample-2 && fail "$device: another seed gives the same text"
     [ "$(head -c 3 sample-1)" = The ] || fail "$device: the sample does not start with its prompt"
-    [ "$(wc -c <sample-1)" -eq 44 ] || fail "$device: 40 tokens behind a prompt of 3 are $(wc -c <sample-1) bytes"
+    [ "$(wc -c <sample-1)" -eq 44 ] || fail "$device: a prompt of 3 bytes and 40 tokens give $(wc -c <sample-1) bytes"
     [ "$device" = reference ] || sample_by_manifest "$device"
     rm -f first
 
@@ -171,7 +171,7 @@ go_through() {
         "$tuff" train --data text --device "$device" --resume half.safetensors --save full.safetensors --sample 0 >full.out 2>&1
     )
     [ $? -eq 1 ] || fail "$device: a full disk is not reported"
-    grep -q "is unchanged" full.out || fail "$device: on a full disk it says $(cat full.out)"
+    grep -q "is unchanged" full.out || fail "$device: on a full disk its message is $(cat full.out)"
     cmp -s half.safetensors full.safetensors || fail "$device: a full disk cost the old checkpoint"
     [ -z "$(ls | grep tmp)" ] || fail "$device: a full disk left $(ls)"
 }
@@ -184,7 +184,7 @@ load_and_validate() {
     rm -f ./*.safetensors* log*
     expect 0 "done after step 12" train_on "$device" --steps 12 --save whole.safetensors
     expect 0 "done after step 12" train_on "$device" --steps 12 --save threads.safetensors --workers 5
-    cmp -s whole.safetensors threads.safetensors || fail "$device: five threads make other bits than one"
+    cmp -s whole.safetensors threads.safetensors || fail "$device: five threads give other bits than one"
     expect 0 "done after step 12" train_on "$device" --steps 12 --save resident.safetensors --resident
     cmp -s whole.safetensors resident.safetensors && fail "$device: --resident changes nothing"
     expect 0 "stopped after step 5" train_on "$device" --steps 12 --resident --stop-after 5 --save half.safetensors
@@ -198,12 +198,12 @@ load_and_validate() {
         fail "$device: the log has no validation: $(cat log)"
     [ "$(echo whole.safetensors*)" = \
         "whole.safetensors whole.safetensors.best whole.safetensors.prev whole.safetensors.step-10 whole.safetensors.step-12" ] ||
-        fail "$device: of the checkpoints there are $(echo whole.safetensors*)"
+        fail "$device: unexpected checkpoints: $(echo whole.safetensors*)"
     expect 0 "stopped after step 5" train_on "$device" $validate --stop-after 5 --save half.safetensors
     expect 0 "resuming after step 5" "$tuff" train --data text --device "$device" --resume half.safetensors \
         --save half.safetensors --sample 0
     cmp -s whole.safetensors half.safetensors || fail "$device: a resumed run with validation ends with other bits"
-    cmp -s whole.safetensors.best half.safetensors.best || fail "$device: its best weights are others"
+    cmp -s whole.safetensors.best half.safetensors.best || fail "$device: its best weights differ"
     rm half.safetensors.best
     cp whole.safetensors.step-10 half.safetensors
     expect 0 "done after step 12" "$tuff" train --data text --device "$device" --resume half.safetensors --sample 0 \
@@ -213,7 +213,7 @@ load_and_validate() {
     printf '~^~^|~^~^|' >strange
     early="--steps 60 --learning-rate 0.1 --validate strange --validate-every 3 --patience 2 --save early.safetensors"
     expect 0 "no improvement in 2 validations: stopping early" train_on "$device" $early
-    grep -q "^stopped after step" out || fail "$device: the early end says $(cat out)"
+    grep -q "^stopped after step" out || fail "$device: the message of the early stop is $(cat out)"
     step=$(sed -n 's/^best validation loss .* after step \([0-9]*\);.*/\1/p' out)
     expect 0 "after step $step;" "$tuff" train --data text --device "$device" --resume early.safetensors --sample 0
     expect 0 "" "$tuff" generate --checkpoint early.safetensors.best --device "$device" --tokens 4
@@ -295,7 +295,7 @@ assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail 
     expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest
     grep '^plan hash' out >hashes
     expect 0 "plan hash" env TUFF_CACHE_DIR="$work/tuned" "$tuff" plan --device "$first" $small --summary --lock-manifest manifest
-    grep '^plan hash' out | cmp -s - hashes || fail "by one manifest two plan hashes: $(cat out)"
+    grep '^plan hash' out | cmp -s - hashes || fail "one manifest gives two plan hashes: $(cat out)"
     expect 1 "the manifest has no entry for the key" "$tuff" plan --device "$first" $tiny --lock-manifest manifest
     expect 1 "--save-manifest: " "$tuff" plan --device "$first" $tiny --save-manifest folder
     expect 0 "done after step 3" train_on "$first" --steps 3 --save-manifest trained
@@ -321,7 +321,7 @@ assert tuning["keys"] == sum(hits.values()) == hits["same"] + misses and hits["s
         [ -z "$(cksum $vendor/* | cut -d ' ' -f 1,2 | sort | uniq -d)" ] || fail "kernel --out writes a text twice"
         for name in attention_local attention_backward_local matmul_local column_local map scan scatter_sum; do
             grep -q "$name(\|void main()" "$vendor/$(ls $vendor | grep "^tuff_$name-" | head -n 1)" ||
-                fail "kernel --out writes no $name"
+                fail "kernel --out does not write $name"
         done
     done
     ! grep -q '#define KEYS 64' nvidia/tuff_attention_local-* || fail "kernel --as nvidia has panels that do not fit"

@@ -53,7 +53,7 @@ x = [read(path) for path in sys.argv[2:]]
 exec(sys.argv[1])
 END
 check() {
-    python3 reader.py "$@" || fail "not so of $*"
+    python3 reader.py "$@" || fail "wrong effect: $*"
 }
 
 # The first step of sgd has the gradient as its momentum: without Nesterov it goes r g, with it r (1 + 0.9) g.
@@ -234,11 +234,11 @@ averaged --stop-after 6 --save half >half.text 2>err || fail "with --ema: $(cat 
 "$tuff" generate --checkpoint half.best --average --device reference --tokens 40 >best.text
 "$tuff" generate --checkpoint half.best --device reference --tokens 40 >plain.text
 for text in half rest best; do
-    cmp -s whole.text $text.text || fail "$text.text is no sample of the averages: $(cat whole.text $text.text)"
+    cmp -s whole.text $text.text || fail "$text.text is not a sample of the averaged weights: $(cat whole.text $text.text)"
 done
-! cmp -s whole.text plain.text || fail "the sample is of the weights themselves"
+! cmp -s whole.text plain.text || fail "the sample does not use the averaged weights"
 expect 0 "best validation loss" "$tuff" train --data text --device reference --resume half --sample 0 --ema 0
-grep -q "after step 8; the sample uses these weights\$" out || fail "a loss of averages is compared with one of weights: $(cat out)"
+grep -q "after step 8; the sample uses these weights\$" out || fail "a loss of averaged weights is compared with one of plain weights: $(cat out)"
 expect 0 "the sample uses the averaged weights (--ema)" train --steps 2 --ema 0.9 --sample 4
 
 [ "$failures" -eq 0 ]

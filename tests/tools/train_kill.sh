@@ -77,10 +77,10 @@ for step, scalars in merged.items():
 END
 
 check_end() {
-    cmp -s whole cut || fail "$1: after $killed kills the run ends with other bits"
-    cmp -s whole.best cut.best || fail "$1: after $killed kills the best weights are others"
-    [ "$(ls | grep -c '^cut\.step-[0-9]*$')" -eq 3 ] || fail "$1: of three checkpoints there are $(ls)"
-    python3 logs.py >out 2>&1 || fail "$1: after $killed kills the files do not tell the same: $(cat out)"
+    cmp -s whole cut || fail "$1: after $killed kills the final checkpoint differs"
+    cmp -s whole.best cut.best || fail "$1: after $killed kills the best weights differ"
+    [ "$(ls | grep -c '^cut\.step-[0-9]*$')" -eq 3 ] || fail "$1: expected three checkpoints, got $(ls)"
+    python3 logs.py >out 2>&1 || fail "$1: after $killed kills the log files do not agree: $(cat out)"
 }
 
 milliseconds() {
@@ -110,13 +110,13 @@ kill_often() {
             ended=$((ended + 1))
             rm -rf cut*
         else
-            fail "$1: going on after kill $killed: $(cat out)"
+            fail "$1: resuming after kill $killed: $(cat out)"
         fi
         check_files "$1"
     done
     (train_cut "$1") >out 2>&1 || fail "$1: the last run: $(cat out)"
     check_end "$1"
-    echo "$1 on $device: $killed kills of runs of $took ms, of which $((ended + 1)) came to their end"
+    echo "$1 on $device: $killed kills; an uninterrupted run takes $took ms; $((ended + 1)) runs completed"
 }
 
 kill_often plain 2

@@ -94,7 +94,7 @@ for line in fast -0.1 101 nan inf "0.1 0.2" "" "0.1,"; do
     printf '0.1\n%s\n0.2\n' "$line" >bad
     expect 1 "--rates: bad:2: invalid learning rate \"$line\": expected one from 0 to 100 per line" train reference --steps 2 \
         --rates bad
-    [ "$(grep -c . out)" -eq 1 ] || fail "a bad line is told in more than one: $(cat out)"
+    [ "$(grep -c . out)" -eq 1 ] || fail "the error message has more than one line: $(cat out)"
 done
 printf '0.1\r\n0\r\n' >windows
 expect 0 "done after step 2" train reference --steps 2 --rates windows

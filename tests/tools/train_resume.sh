@@ -37,8 +37,8 @@ validated() {
 }
 # same FILE: it is the end of an uninterrupted run, with its best weights.
 same() {
-    cmp -s whole "$1" || fail "$1 ends with other bits than an uninterrupted run"
-    cmp -s whole.best "$1.best" || fail "$1.best has other bits than that of an uninterrupted run"
+    cmp -s whole "$1" || fail "$1 differs from that of an uninterrupted run"
+    cmp -s whole.best "$1.best" || fail "$1.best differs from that of an uninterrupted run"
 }
 expect 0 "after step 12; the sample uses these weights" validated --save whole
 
@@ -92,7 +92,7 @@ for name in tried.probe tried.probe-0; do
 done
 expect 0 "stopped after step 2" train --steps 8 --stop-after 2 --save tried
 [ "$(cat tried.probe tried.probe-0)" = "mine
-mine" ] || fail "--save removes a file of somebody else: $(ls tried*)"
+mine" ] || fail "--save removes a file that it did not write: $(ls tried*)"
 mkdir named.best
 expect 1 "named has step 4, but not all of its other names could be created: " validated --stop-after 5 --save named
 grep -q "named has step 5, but not" out || fail "step 5 is not saved: $(cat out)"
@@ -105,14 +105,14 @@ cp text changing
 expect 0 "stopped after step 4" train --steps 12 --validate changing --validate-every 2 --stop-after 4 --save changed
 expect 0 "resuming after step 4" resume changed --stop-after 6 --validate-every 1
 grep -q "changing differs from the text" out && fail "the same text counts as another"
-grep -q -e "--validate-every 1 instead of the checkpoint's 2" out || fail "nothing is said of --validate-every"
+grep -q -e "--validate-every 1 instead of the checkpoint's 2" out || fail "the change of --validate-every is not reported"
 cat strange >>changing
 expect 0 "changing differs from the text that the checkpoint was validated on" resume changed --stop-after 6
 expect 0 "it was also trained on text that is held out now" resume single --steps 9 --validate 0.2
 
 # A loss that is not finite ends a run at the next save, even if no line is due.
 expect 1 "loss is not finite" train --steps 400 --optimizer sgd --learning-rate 100 --log-every 1000 --save-every 5 --save broken
-grep -q "lower --learning-rate, or look for NaN in the data" out || fail "the message names no cause: $(cat out)"
-grep -q "training continues" out && fail "training goes on with numbers that are not finite"
+grep -q "lower --learning-rate, or look for NaN in the data" out || fail "the message has no advice: $(cat out)"
+grep -q "training continues" out && fail "training continues with values that are not finite"
 
 [ "$failures" -eq 0 ]

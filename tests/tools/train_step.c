@@ -243,7 +243,7 @@ static void a_step_without_a_line_asks_for_nothing(void **state)
 static void nor_does_one_with_everything(void **state)
 {
     (void)state;
-    for_api_in_turn(0, check_small);
+    for_drawn_api(0, check_small);
 }
 
 static void the_host_has_little_to_do(void **state)

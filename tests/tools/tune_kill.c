@@ -95,11 +95,11 @@ static void empty_log(void)
 
 typedef struct holdings {
     int wins, bads;
-    int answers, measured; /* winners that are not seeds: of all keys, of all lines */
+    int tuned, measured; /* winners that are not seeds: of all keys, of all lines */
     uint64_t damaged, lines;
 } holdings;
 
-static bool is_answer(const tune_record *one)
+static bool is_measured_winner(const tune_record *one)
 {
     return one->kind == RECORD_WIN && !tuff__record_is_seed(one);
 }
@@ -114,7 +114,7 @@ static int count_measured(const char *path)
         tune_record one;
         line_state found;
         assert_int_equal(tuff__record_read(line, strcspn(line, "\n"), &texts, &one, &found), TUFF_OK);
-        count += found == LINE_GOOD && is_answer(&one);
+        count += found == LINE_GOOD && is_measured_winner(&one);
     }
     if (file)
         (void)fclose(file);
@@ -122,7 +122,7 @@ static int count_measured(const char *path)
     return count;
 }
 
-static tuff_status look_at(const char *path, bool is_shipped, void *state)
+static tuff_status add_holdings(const char *path, bool is_shipped, void *state)
 {
     holdings *out = state;
     tune_store *store;
@@ -133,7 +133,7 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
     for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;) {
         out->wins += one->kind == RECORD_WIN;
         out->bads += one->kind == RECORD_BAD;
-        out->answers += is_answer(one);
+        out->tuned += is_measured_winner(one);
     }
     out->measured += count_measured(path);
     out->damaged += tuff__store_count(store).damaged;
@@ -142,16 +142,16 @@ static tuff_status look_at(const char *path, bool is_shipped, void *state)
     return TUFF_OK;
 }
 
-static holdings look(void)
+static holdings count_holdings(void)
 {
     holdings out = {0};
-    (void)tuff__tune_visit_stores(look_at, &out);
+    (void)tuff__tune_visit_stores(add_holdings, &out);
     return out;
 }
 
-static void use_folder_with_log(const char *name)
+static void use_cache_subfolder_with_log(const char *name)
 {
-    use_folder(name);
+    use_cache_subfolder(name);
     (void)snprintf(log_path, sizeof log_path, "%s.%s.log", cache_folder(), name);
     empty_log();
 }
@@ -159,7 +159,7 @@ static void use_folder_with_log(const char *name)
 /* Tunes undisturbed, once or as often as it takes until so many keys are known. */
 static void finish(int wins)
 {
-    for (int i = 0; i < 8 && (i == 0 || look().wins < wins); i++)
+    for (int i = 0; i < 8 && (i == 0 || count_holdings().wins < wins); i++)
         expect_done(start("on", "3"));
 }
 
@@ -207,7 +207,7 @@ static void kills_lose_nothing(void **state)
     int most_bads = 0, most_wins = 0, early = 0;
     holdings last = {0};
     NEED_DEVICE();
-    use_folder_with_log("kills");
+    use_cache_subfolder_with_log("kills");
     for (int i = 0; i < kills; i++) {
         const pid_t child = start("on", "2");
         int status;
@@ -218,7 +218,7 @@ static void kills_lose_nothing(void **state)
             assert_int_equal(WEXITSTATUS(status), 0);
             early++;
         }
-        const holdings now = look();
+        const holdings now = count_holdings();
         /* Written records remain, and a start blames one candidate at most, besides those that it rejected itself. */
         assert_true(now.wins >= last.wins && now.bads >= last.bads);
         assert_true(now.damaged <= (uint64_t)i + 1);
@@ -231,7 +231,7 @@ static void kills_lose_nothing(void **state)
         }
     }
     finish(most_wins > 2 ? most_wins : 2);
-    const holdings now = look();
+    const holdings now = count_holdings();
     print_message("%d kills (%d of processes that were done): %d keys known afterwards, %d before; %d candidates left "
                   "out, %d lines torn\n",
                   kills, early, now.wins, most_wins, most_bads, (int)now.damaged);
@@ -249,7 +249,7 @@ static pid_t await_child(pid_t parent)
     return 0;
 }
 
-static bool log_says(const char *subject)
+static bool log_contains(const char *subject)
 {
     char line[400];
     bool found = false;
@@ -274,15 +274,15 @@ static void a_worker_is_started_again(int signal_number, const char *says)
     (void)usleep(1200000);
     assert_int_equal(kill(child, signal_number), 0);
     expect_done(parent);
-    assert_true(log_says(says));
-    assert_true(log_says("\"generate\""));
+    assert_true(log_contains(says));
+    assert_true(log_contains("\"generate\""));
 }
 
 static void what_a_signal_ended_goes_on(void **state)
 {
     (void)state;
     NEED_DEVICE();
-    use_folder_with_log("signal");
+    use_cache_subfolder_with_log("signal");
     a_worker_is_started_again(SIGKILL, "killed by signal 9");
 }
 
@@ -290,7 +290,7 @@ static void what_stands_still_is_ended(void **state)
 {
     (void)state;
     NEED_DEVICE();
-    use_folder_with_log("still");
+    use_cache_subfolder_with_log("still");
     assert_int_equal(setenv("TUFF_TUNE_WATCHDOG", "3", 1), 0);
     a_worker_is_started_again(SIGSTOP, "stopped responding");
     assert_int_equal(unsetenv("TUFF_TUNE_WATCHDOG"), 0);
@@ -302,7 +302,7 @@ static void an_interrupt_is_passed_on(void **state)
     (void)state;
     int status;
     NEED_DEVICE();
-    use_folder_with_log("interrupt");
+    use_cache_subfolder_with_log("interrupt");
     const pid_t parent = start("on", "300");
     assert_true(await_child(parent) != 0);
     (void)usleep(1500000);
@@ -321,21 +321,21 @@ static void who_waits_can_be_stopped(void **state)
     int status;
     file_lock lock;
     NEED_DEVICE();
-    use_folder_with_log("waiting");
+    use_cache_subfolder_with_log("waiting");
     assert_int_equal(tuff__tune_folder(path, FOLDER_SIZE), TUFF_OK);
     strcat(path, "/cpu.tune.lock");
     assert_int_equal(tuff__file_lock(path, 0, &lock), TUFF_OK);
     const pid_t child = start("off", "300");
-    for (int i = 0; i < 100 && !log_says("waiting for another process"); i++)
+    for (int i = 0; i < 100 && !log_contains("waiting for another process"); i++)
         (void)usleep(100000);
-    const bool waits = log_says("waiting for another process");
+    const bool waits = log_contains("waiting for another process");
     assert_int_equal(kill(child, SIGINT), 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     tuff__file_unlock(&lock);
     if (!waits) /* the locks of GPUs have other names */
         skip();
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
-    assert_int_equal(look().wins, 0);
+    assert_int_equal(count_holdings().wins, 0);
 }
 
 /* Several at once in an empty cache: none fails, no line is lost or torn. */
@@ -345,16 +345,16 @@ static void many_tune_at_once(void **state)
     enum { MANY = 3 };
     pid_t children[MANY];
     NEED_DEVICE();
-    use_folder_with_log("many");
+    use_cache_subfolder_with_log("many");
     for (int i = 0; i < MANY; i++)
         children[i] = start("off", "2");
     for (int i = 0; i < MANY; i++)
         expect_done(children[i]);
-    const holdings now = look();
+    const holdings now = count_holdings();
     print_message("%d processes: %d keys known, %d lines, %d damaged, %d keys measured\n", MANY, now.wins,
                   (int)now.lines, (int)now.damaged, now.measured);
     assert_int_equal(now.damaged, 0);
-    assert_int_equal(now.measured, now.answers); /* no process measured what another one had found */
+    assert_int_equal(now.measured, now.tuned); /* no process measured what another one had found */
     assert_true(now.wins > 0);
 }
 
@@ -367,7 +367,7 @@ static int find_tool(void **state)
     if (use_fresh_cache(state) != 0)
         return 1;
     /* Only the tool opens drivers, because this process forks. */
-    use_folder_with_log("first");
+    use_cache_subfolder_with_log("first");
     int status;
     const pid_t first = start("off", "0.2");
     assert_int_equal(waitpid(first, &status, 0), first);

@@ -144,7 +144,7 @@ static void what_a_search_climbs_is_in_it(void **state)
         asked += table.lowered;
         unrecorded += table.unrecorded;
     }
-    print_message("%.3f of the best; %lld of %lld choices were not recorded\n", share, (long long)unrecorded,
+    print_message("%.3f of the best; %lld of %lld candidates were not recorded\n", share, (long long)unrecorded,
                   (long long)asked);
     assert_true(share > 0.95);
     assert_true(unrecorded > 0 && unrecorded < asked);

@@ -108,7 +108,7 @@ static struct {
     mutex lock;
     pthread_cond_t changed;
     int inside;
-    bool let_go;
+    bool is_released;
     int written;
 } trap = {.lock = MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -120,7 +120,7 @@ static tuff_status hang(void *user, tuff_sample *sample)
     tuff__lock(&trap.lock);
     trap.inside++;
     pthread_cond_broadcast(&trap.changed);
-    while (!trap.let_go)
+    while (!trap.is_released)
         pthread_cond_wait(&trap.changed, &trap.lock);
     /* Its memory is still valid, though the loader and the device were destroyed. */
     memset(sample->data[0], 0x55, 4);
@@ -152,7 +152,7 @@ static void await_inside(int count)
 
 static void hang_and_close(tuff_device *device)
 {
-    trap.let_go = false;
+    trap.is_released = false;
     trap.written = 0;
     tuff_loader *loader = tuff_loader_create(device, &(tuff_loader_options){.fields = &one_number,
                                                                             .field_count = 1,
@@ -176,10 +176,10 @@ static void hang_and_close(tuff_device *device)
     assert_true(tuff__nanoseconds() - begin < UINT64_C(20000000000));
 }
 
-static void let_go(void)
+static void release_workers(void)
 {
     tuff__lock(&trap.lock);
-    trap.let_go = true;
+    trap.is_released = true;
     pthread_cond_broadcast(&trap.changed);
     tuff__unlock(&trap.lock);
     await_inside(0);
@@ -192,7 +192,7 @@ static void leaves_a_hanging_source_alone(void **state)
     failing_memory_begin(0, false);
     hang_and_close(NULL);
     assert_true(failing_memory_live() > 0);
-    let_go();
+    release_workers();
     for (int i = 0; i < 10000 && failing_memory_live() > 0; i++)
         tuff__sleep(1000000);
     assert_int_equal(failing_memory_live(), 0);
@@ -210,26 +210,26 @@ static void hangs_behind_the_device(void **state)
         assert_non_null(device);
         hang_and_close(device);
         tuff_device_close(device);
-        let_go();
+        release_workers();
     }
 }
 
 /* The waiting thread gets one warning that it waits, and then releases the source. */
-static void hear_of_waiting(void *user, tuff_log_level level, const char *text)
+static void record_warning(void *user, tuff_log_level level, const char *text)
 {
     (*(int *)user)++;
     assert_int_equal(level, TUFF_LOG_WARNING);
     if (!strstr(text, "a source has not returned for 0.05 s"))
-        fail_msg("the warning is \"%s\"", text);
+        fail_msg("unexpected warning: \"%s\"", text);
     tuff__sleep(200000000);
-    let_go();
+    release_workers();
 }
 
 static void tells_that_a_source_is_waited_for(void **state)
 {
     int warnings = 0;
     (void)state;
-    trap.let_go = false;
+    trap.is_released = false;
     trap.written = 2;
     tuff_loader *loader = tuff_loader_create(NULL, &(tuff_loader_options){.fields = &one_number,
                                                                           .field_count = 1,
@@ -238,7 +238,7 @@ static void tells_that_a_source_is_waited_for(void **state)
                                                                           .timeout = 0.05,
                                                                           .sample = hang});
     assert_non_null(loader);
-    tuff_set_log(hear_of_waiting, &warnings);
+    tuff_set_log(record_warning, &warnings);
     for (int i = 0; i < 2; i++)
         assert_int_equal(tuff_loader_next(loader, NULL, NULL), TUFF_OK);
     expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_IO, "late");
@@ -393,7 +393,7 @@ static void refuses_nonsense(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         options.fields = &wrong[i];
         if (tuff_loader_create(NULL, &options))
-            fail_msg("field %zu is taken", i);
+            fail_msg("field %zu is accepted", i);
         assert_int_equal(strncmp(tuff_error(), "loader: ", 8), 0);
     }
     tuff_loader_options others[16];
@@ -419,7 +419,7 @@ static void refuses_nonsense(void **state)
         .fields = &one_number, .field_count = 1, .batch_size = 1, .batch = fill_nothing, .keep_last = true};
     for (int i = 0; i < 16; i++) {
         if (tuff_loader_create(NULL, &others[i]))
-            fail_msg("options %d are taken", i);
+            fail_msg("options %d are accepted", i);
         assert_int_equal(strncmp(tuff_error(), "loader: ", 8), 0);
     }
     assert_null(tuff_loader_create(NULL, NULL));

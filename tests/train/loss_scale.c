@@ -67,7 +67,7 @@ static void plant_in(trainer *self, int index, const char *before, size_t size)
             fail_msg("%s[%lld]: the state changed", specs[index].name, (long long)at);
         free(now);
         if (trainer_float(self, "scale") != 512)
-            fail_msg("%s[%lld]: the scale is %g", specs[index].name, (long long)at,
+            fail_msg("%s[%lld]: unexpected loss scale %g", specs[index].name, (long long)at,
                      (double)trainer_float(self, "scale"));
     }
     free(gradient);
@@ -126,7 +126,7 @@ static void check_slabs(tuff_device *device)
 static void check_rules(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
-        if (!tuff__device_is_reference(device) && !is_its_turn(device, kind))
+        if (!tuff__device_is_reference(device) && !is_drawn_for_device(device, kind))
             continue;
         trainer self = make(device, (tuff_optimizer_kind)kind, &(tuff_loss_scaling){0});
         size_t size, now_size;

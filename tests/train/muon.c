@@ -96,7 +96,7 @@ static void check_precisions(tuff_device *device)
         memcpy(mixed, first, sizeof mixed);
         train(device, TUFF_SHAPE(ROWS, COLUMNS), true, (tuff_precision)precision, g, mixed);
         if (distance(mixed, exact) > 1e-5)
-            fail_msg("precision %d: %g away from f32", precision, distance(mixed, exact));
+            fail_msg("precision %d: differs from f32 by %g", precision, distance(mixed, exact));
     }
 }
 

@@ -118,7 +118,7 @@ static void check_all(tuff_device *device)
     reference of = open_reference();
     for (int i = 0; i < tuff_file_metadata_count(of.file); i++) {
         const char *title, *text;
-        if (!tuff__device_is_reference(device) && !is_its_turn(device, i))
+        if (!tuff__device_is_reference(device) && !is_drawn_for_device(device, i))
             continue;
         assert_int_equal(tuff_file_metadata_at(of.file, i, &title, &text), TUFF_OK);
         json_t *object = json_loads(text, 0, NULL);
@@ -126,7 +126,7 @@ static void check_all(tuff_device *device)
         const tuff_optimizer_options options = options_of(object);
         trainer self = trainer_make(device, of.specs, of.count, &(trainer_options){.optimizer = &options});
         run_steps(&self, &of);
-        print_message("    %s: %.3f of the bar\n", title, compare(&self, &of, title));
+        print_message("    %s: %.3f of the tolerance\n", title, compare(&self, &of, title));
         trainer_drop(&self);
         json_decref(object);
     }

@@ -39,7 +39,7 @@ void ended(pid_t child)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-told_strike last;
+reported_strike last;
 
 tuff_status note(const journal_strike *strike, void *state)
 {
@@ -114,7 +114,7 @@ void die(journal_phase entered, journal_phase moved, bool leave)
     (void)raise(SIGKILL);
 }
 
-void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase)
+void write_journal(const char *name, const journal_owner *owner, bool locked, journal_phase phase)
 {
     char path[64];
     static journal_slot whole[JOURNAL_PLACES];
@@ -142,10 +142,10 @@ journal_owner dead_owner(void)
     return owner;
 }
 
-journal_slot *craft_dead(journal_phase phase, size_t *size)
+journal_slot *write_dead_journal(journal_phase phase, size_t *size)
 {
     const journal_owner owner = dead_owner();
-    craft("dead.1.2", &owner, true, phase);
+    write_journal("dead.1.2", &owner, true, phase);
     journal_slot *whole = (journal_slot *)(void *)scratch_read("inflight/dead.1.2", size);
     assert_non_null(whole);
     return whole;

@@ -13,14 +13,14 @@ void killed(pid_t child);
 void ended(pid_t child);
 
 /* The latest strike, and the number of strikes. */
-typedef struct told_strike {
+typedef struct reported_strike {
     int count;
     journal_phase phase;
     bool rebooted;
     uint64_t time;
     char environment[JOURNAL_TEXTS], op[JOURNAL_TEXTS], candidate[JOURNAL_TEXTS];
-} told_strike;
-extern told_strike last;
+} reported_strike;
+extern reported_strike last;
 tuff_status note(const journal_strike *strike, void *state);
 /* Reads the journals of the scratch folder and resets `last`. */
 journal_counts recover(void);
@@ -32,11 +32,11 @@ journal *open_journal(void); /* in the scratch folder; must succeed */
 /* Runs a child that dies within a step, or between steps. */
 void die(journal_phase entered, journal_phase moved, bool leave);
 /* Writes a journal of any owner, without a lock, by its name in inflight/. */
-void craft(const char *name, const journal_owner *owner, bool locked, journal_phase phase);
+void write_journal(const char *name, const journal_owner *owner, bool locked, journal_phase phase);
 /* Returns an owner like this process, but one that ended. */
 journal_owner dead_owner(void);
 /* Writes the journal of a dead process as dead.1.2, and returns its content, to be modified; the caller frees it. */
-journal_slot *craft_dead(journal_phase phase, size_t *size);
+journal_slot *write_dead_journal(journal_phase phase, size_t *size);
 
 /* Returns zeroed memory that a process shares with its children. */
 void *share_memory(size_t size);

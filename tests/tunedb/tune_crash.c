@@ -213,7 +213,7 @@ typedef struct holdings {
     store_counts counts;
 } holdings;
 
-static holdings look(void)
+static holdings count_holdings(void)
 {
     holdings out = {0};
     tune_store *store;
@@ -255,8 +255,8 @@ static void a_killer_kills_once(void **state)
     for (int i = 0; i < killers; i++)
         for (int j = 0; j < i; j++)
             assert_true(on->killers[i] != on->killers[j]);
-    assert_int_equal(look().wins, KEYS);
-    assert_int_equal(look().counts.damaged, 0);
+    assert_int_equal(count_holdings().wins, KEYS);
+    assert_int_equal(count_holdings().counts.damaged, 0);
     assert_int_equal(count_files(), 0);
     unshare_memory(on, sizeof *on);
 }
@@ -279,7 +279,7 @@ static void no_kill_loses_a_record(void **state)
             assert_int_equal(kill(child, SIGKILL), 0);
         }
         killed(child);
-        const holdings now = look();
+        const holdings now = count_holdings();
         assert_in_range(now.wins, on->wins, on->wins + 1);
         /* A default that was blamed is tried again, and may be blamed again. */
         const int bads = now.bads + (int)now.counts.superseded;
@@ -291,7 +291,7 @@ static void no_kill_loses_a_record(void **state)
         on->bads = bads;
     }
     print_message("%d kills: %d keys tuned, %d candidates blamed, %d lines torn\n", KILLS, tuned, (int)on->strikes,
-                  (int)look().counts.damaged);
+                  (int)count_holdings().counts.damaged);
     assert_true(tuned > 50);
     assert_in_range(on->strikes, KILLS / 2 - 1, KILLS);
     unshare_memory(on, sizeof *on);

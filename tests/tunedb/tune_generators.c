@@ -49,7 +49,7 @@ static bool is_choice(const char *candidate, void *state)
 }
 
 /* Returns the rows of the winner that a build with these kernels gets, 0 if there is none of its own. */
-static int ask(const tune_store *store, const char *generator)
+static int lookup_rows(const tune_store *store, const char *generator)
 {
     tune_lookup_result result;
     tuff__tune_lookup(&(tune_lookup_request){.key = &fixture_product,
@@ -84,18 +84,18 @@ static void builds_take_turns(void **state)
     for (int turn = 1; turn <= 5; turn++) {
         for (int i = 0; i < 2; i++) {
             if (turn > 1)
-                assert_int_equal(ask(store, generators[i]), (turn - 1) * 4 + i * 2);
+                assert_int_equal(lookup_rows(store, generators[i]), (turn - 1) * 4 + i * 2);
             add(store, RECORD_WIN, generators[i], turn * 4 + i * 2);
             store = open_again(store);
         }
         assert_int_equal(count(store), 3); /* one of them is the environment */
     }
-    assert_int_equal(ask(store, "third"), 0);
+    assert_int_equal(lookup_rows(store, "third"), 0);
     assert_int_equal(tuff__store_compact(store, NULL, NULL), TUFF_OK);
     assert_int_equal(tuff__store_count(store).superseded, 0);
     store = open_again(store);
-    assert_int_equal(ask(store, "first"), 20);
-    assert_int_equal(ask(store, "second"), 22);
+    assert_int_equal(lookup_rows(store, "first"), 20);
+    assert_int_equal(lookup_rows(store, "second"), 22);
     tuff__store_close(store);
 }
 
@@ -107,17 +107,17 @@ static void a_few_are_kept(void **state)
     for (int i = 0; i < 4; i++)
         add(store, RECORD_WIN, generators[i], 4 + 4 * i);
     for (int turn = 0; turn < 2; turn++) {
-        assert_int_equal(ask(store, "first"), 0);
+        assert_int_equal(lookup_rows(store, "first"), 0);
         for (int i = 1; i < 4; i++)
-            assert_int_equal(ask(store, generators[i]), 4 + 4 * i);
+            assert_int_equal(lookup_rows(store, generators[i]), 4 + 4 * i);
         assert_int_equal(count(store), 4);
         store = open_again(store);
     }
     add(store, RECORD_WIN, "second", 32);
     add(store, RECORD_WIN, "first", 24);
-    assert_int_equal(ask(store, "third"), 0);
-    assert_int_equal(ask(store, "second"), 32);
-    assert_int_equal(ask(store, "first"), 24);
+    assert_int_equal(lookup_rows(store, "third"), 0);
+    assert_int_equal(lookup_rows(store, "second"), 32);
+    assert_int_equal(lookup_rows(store, "first"), 24);
     tuff__store_close(store);
 }
 
@@ -131,13 +131,13 @@ static void rejections_are_of_kernels(void **state)
     add(store, RECORD_BAD, "first", 8);
     add(store, RECORD_BAD, "second", 8);
     store = open_again(store);
-    assert_int_equal(ask(store, "first"), 0);
-    assert_int_equal(ask(store, "second"), 0);
-    assert_int_equal(ask(store, "third"), 8);
+    assert_int_equal(lookup_rows(store, "first"), 0);
+    assert_int_equal(lookup_rows(store, "second"), 0);
+    assert_int_equal(lookup_rows(store, "third"), 8);
     add(store, RECORD_BAD, "", 8);
     add(store, RECORD_BAD, "first", 8);
     store = open_again(store);
-    assert_int_equal(ask(store, "third"), 0);
+    assert_int_equal(lookup_rows(store, "third"), 0);
     tuff__store_close(store);
 }
 

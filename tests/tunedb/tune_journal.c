@@ -174,13 +174,13 @@ static void no_kill_loses_a_strike(void **state)
         if (begun > ending)
             assert_int_equal(found.strikes, 1);
         if (found.strikes) {
-            const int told = atoi(last.candidate);
-            assert_in_range(told, begun, begun + (begun == ending));
-            const size_t length = 8 + (size_t)told % 200;
+            const int step = atoi(last.candidate);
+            assert_in_range(step, begun, begun + (begun == ending));
+            const size_t length = 8 + (size_t)step % 200;
             assert_int_equal(strlen(last.candidate), length);
-            assert_int_equal(strlen(last.op), 5 + told % 90);
-            assert_int_equal(last.op[4], 'a' + told % 26);
-            assert_true(length == 8 || last.candidate[length - 1] == 'a' + told % 26);
+            assert_int_equal(strlen(last.op), 5 + step % 90);
+            assert_int_equal(last.op[4], 'a' + step % 26);
+            assert_true(length == 8 || last.candidate[length - 1] == 'a' + step % 26);
         }
         strikes += found.strikes;
         idle += found.idle;
@@ -262,12 +262,12 @@ static void without_locks_the_number_and_start_tell(void **state)
     assert_int_equal(here.pid, getpid());
     assert_true(here.start > 0);
     assert_true(here.boot[0] != 0);
-    craft("lives.1.2", &here, false, JOURNAL_BENCH);
+    write_journal("lives.1.2", &here, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
     /* The process id is in use again by another process. */
     other = here;
     other.start++;
-    craft("lives.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("lives.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     const pid_t child = fork();
     if (child == 0)
@@ -275,22 +275,22 @@ static void without_locks_the_number_and_start_tell(void **state)
     ended(child);
     other = here;
     other.pid = (uint64_t)child;
-    craft("gone.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("gone.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     /* Nothing is known about processes of another host, unless the lock can be taken. */
     strcpy(other.host, "elsewhere");
-    craft("far.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 0, 0, 1, 0);
-    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     /* The boot id of another host does not show whether that machine crashed. */
     strcpy(other.boot, "another");
-    craft("far.1.2", &other, true, JOURNAL_BENCH);
+    write_journal("far.1.2", &other, true, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     assert_false(last.rebooted);
     other = here;
     strcpy(other.boot, "another");
-    craft("before.1.2", &other, false, JOURNAL_BENCH);
+    write_journal("before.1.2", &other, false, JOURNAL_BENCH);
     assert_counts(recover(), 1, 0, 0, 0);
     assert_true(last.rebooted);
     assert_int_equal(count_files(), 0);

@@ -28,7 +28,7 @@ enum { CHILDREN = 4, JOURNALS = 12 };
 
 /* Shared memory in which readers count reports. */
 typedef struct board {
-    _Atomic int told[JOURNALS];
+    _Atomic int reported[JOURNALS];
     _Atomic bool go;
 } board;
 
@@ -38,8 +38,8 @@ static void damage_is_noticed(void **state)
 {
     (void)state;
     size_t size;
-    char *whole = (char *)craft_dead(JOURNAL_BENCH, &size);
-    int told = 0, damaged = 0;
+    char *whole = (char *)write_dead_journal(JOURNAL_BENCH, &size);
+    int reported = 0, damaged = 0;
     for (size_t at = 0; at < JOURNAL_PAGE; at += at < 512 ? 1 : 13)
         for (int bit = 0; bit < 8; bit++) {
             whole[at] = (char)(whole[at] ^ 1 << bit);
@@ -51,12 +51,12 @@ static void damage_is_noticed(void **state)
                 assert_string_equal(last.candidate, "c");
             }
             assert_int_equal(access(scratch_path("inflight/dead.1.2"), F_OK) == 0, found.alive == 1);
-            told += found.strikes;
+            reported += found.strikes;
             damaged += found.damaged;
             whole[at] = (char)(whole[at] ^ 1 << bit);
             (void)unlink(scratch_path("inflight/dead.1.2"));
         }
-    assert_true(damaged > 1000 && told > 0 && told < 100);
+    assert_true(damaged > 1000 && reported > 0 && reported < 100);
     for (size_t length = 0; length < size; length += 17) {
         scratch_write("inflight/dead.1.2", whole, length);
         assert_counts(recover(), 0, 0, 0, 1);
@@ -70,7 +70,7 @@ static void a_damaged_place_spoils_no_other(void **state)
 {
     (void)state;
     size_t size;
-    journal_slot *whole = craft_dead(JOURNAL_IDLE, &size);
+    journal_slot *whole = write_dead_journal(JOURNAL_IDLE, &size);
     for (int i = 1; i < JOURNAL_PLACES; i++) {
         journal_page *page = &whole[i].page;
         page->phase = JOURNAL_COMPILE;
@@ -98,7 +98,7 @@ static void an_older_journal_is_read(void **state)
 {
     (void)state;
     size_t size;
-    journal_slot *whole = craft_dead(JOURNAL_BENCH, &size);
+    journal_slot *whole = write_dead_journal(JOURNAL_BENCH, &size);
     memcpy(whole->page.magic, JOURNAL_MAGIC_SINGLE_PAGE, sizeof whole->page.magic);
     scratch_write("inflight/dead.1.2", whole, JOURNAL_PAGE);
     assert_counts(recover(), 0, 0, 0, 1);
@@ -114,8 +114,8 @@ static void strange_entries_are_left_alone(void **state)
 {
     (void)state;
     const journal_owner dead = dead_owner();
-    craft("real.1.2", &dead, true, JOURNAL_BENCH);
-    craft("later.1.2", &dead, true, JOURNAL_BENCH);
+    write_journal("real.1.2", &dead, true, JOURNAL_BENCH);
+    write_journal("later.1.2", &dead, true, JOURNAL_BENCH);
     size_t size;
     char *page = scratch_read("inflight/later.1.2", &size);
     assert_non_null(page);
@@ -146,7 +146,7 @@ static ssize_t read_before_it_goes_on(int fd, void *data, size_t size, off_t off
 {
     const ssize_t got = real.pread(fd, data, size, offset);
     if (reads++ == 0)
-        craft("dead.1.2", &late, true, JOURNAL_FIRST_RUN);
+        write_journal("dead.1.2", &late, true, JOURNAL_FIRST_RUN);
     return got;
 }
 
@@ -154,7 +154,7 @@ static void the_last_word_of_the_dead_counts(void **state)
 {
     (void)state;
     late = dead_owner();
-    craft("dead.1.2", &late, true, JOURNAL_IDLE);
+    write_journal("dead.1.2", &late, true, JOURNAL_IDLE);
     real = tuff__file;
     tuff__file.pread = read_before_it_goes_on;
     reads = 0;
@@ -164,11 +164,11 @@ static void the_last_word_of_the_dead_counts(void **state)
     assert_int_equal(last.phase, JOURNAL_FIRST_RUN);
 }
 
-static tuff_status tell_board(const journal_strike *strike, void *state)
+static tuff_status count_strike(const journal_strike *strike, void *state)
 {
     board *on = state;
     (void)usleep(200);
-    on->told[atoi(strike->op)]++;
+    on->reported[atoi(strike->op)]++;
     return TUFF_OK;
 }
 
@@ -180,7 +180,7 @@ static void leave_journals(void)
         char name[32], path[64];
         (void)snprintf(name, sizeof name, "dead.%d.2", i);
         (void)snprintf(path, sizeof path, "inflight/%s", name);
-        craft(name, &dead, true, JOURNAL_BENCH);
+        write_journal(name, &dead, true, JOURNAL_BENCH);
         size_t size;
         journal_page *page = (journal_page *)(void *)scratch_read(path, &size);
         assert_non_null(page);
@@ -210,7 +210,7 @@ static void racing_readers_lose_none(void **state)
                 journal_counts found;
                 while (!on->go)
                     (void)usleep(20);
-                check(tuff__journal_recover(scratch_folder(), tell_board, on, &found) == TUFF_OK);
+                check(tuff__journal_recover(scratch_folder(), count_strike, on, &found) == TUFF_OK);
                 check(found.damaged == 0);
                 _exit(0);
             }
@@ -226,16 +226,16 @@ static void racing_readers_lose_none(void **state)
             assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
         }
         journal_counts found;
-        assert_int_equal(tuff__journal_recover(scratch_folder(), tell_board, on, &found), TUFF_OK);
+        assert_int_equal(tuff__journal_recover(scratch_folder(), count_strike, on, &found), TUFF_OK);
         for (int i = 0; i < JOURNALS; i++) {
             /* Reported again only if a reader was killed between reporting and removing it. */
-            assert_in_range(on->told[i], 1, victims ? CHILDREN + 1 : 1);
-            twice += on->told[i] > 1;
+            assert_in_range(on->reported[i], 1, victims ? CHILDREN + 1 : 1);
+            twice += on->reported[i] > 1;
         }
         assert_int_equal(count_files(), 0);
         unshare_memory(on, sizeof *on);
     }
-    print_message("%d of %d were told more than once\n", twice, 30 * JOURNALS);
+    print_message("%d of %d were reported more than once\n", twice, 30 * JOURNALS);
 }
 
 static tuff_status refuse(const journal_strike *strike, void *state)
@@ -338,11 +338,11 @@ static void without_memory_there_is_a_status(void **state)
         failing_memory_begin(failing, true);
         const tuff_status opened = tuff__journal_open(scratch_folder(), &own);
         tuff__journal_close(own);
-        const tuff_status told = tuff__journal_recover(scratch_folder(), refuse, NULL, &found);
+        const tuff_status reported = tuff__journal_recover(scratch_folder(), refuse, NULL, &found);
         hit = failing_memory_end();
         assert_true(opened == TUFF_OK || (hit && opened == TUFF_E_OOM_HOST));
-        assert_true(told == TUFF_E_IO || (hit && told == TUFF_E_OOM_HOST));
-        assert_true(!hit || told == TUFF_E_OOM_HOST || opened == TUFF_E_OOM_HOST);
+        assert_true(reported == TUFF_E_IO || (hit && reported == TUFF_E_OOM_HOST));
+        assert_true(!hit || reported == TUFF_E_OOM_HOST || opened == TUFF_E_OOM_HOST);
     }
     assert_true(failing > 4);
     assert_counts(recover(), 1, 0, 0, 0);

@@ -82,7 +82,7 @@ static void put_win(tune_store *store, const tune_environment *where, const tune
     put(store, where, record_of(RECORD_WIN, where, tuff__key_text(key, op), candidate));
 }
 
-static void ask(scene *self)
+static void run_lookup(scene *self)
 {
     static const char *const portfolio[] = {"matmul_register.tile_rows=4", "matmul_register.tile_rows=16"};
     const tune_store *const stores[] = {self->ours, self->shipped};
@@ -101,7 +101,7 @@ static void ask(scene *self)
 
 static void expect(scene *self, tune_tier tier, const char *candidate, const char *why)
 {
-    ask(self);
+    run_lookup(self);
     assert_int_equal(self->result.tier, tier);
     assert_string_equal(self->result.candidate, candidate);
     if (!strstr(self->result.why[tier], why))
@@ -186,7 +186,7 @@ static void what_may_not_run_is_passed_over(void **state)
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
 
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
-    ask(&now);
+    run_lookup(&now);
     assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is barred, too */
 
     put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
@@ -211,7 +211,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
     put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
-    ask(&now);
+    run_lookup(&now);
     assert_true(now.result.tier > TIER_NEAREST);
     assert_non_null(strstr(now.result.why[TIER_NEAREST], "cannot be used: crash in first-run"));
 
@@ -244,7 +244,7 @@ static void what_may_be_right_again_runs(void **state)
     expect(&now, TIER_SAME, ROWS(8), "measured here");
     bad.reason = "crash";
     put(now.ours, &fixture_board, bad);
-    ask(&now);
+    run_lookup(&now);
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
     end(&now);
 }
@@ -285,7 +285,7 @@ static void runners_up_are_seeds(void **state)
     win.runners_up[1] = ROWS(8);
     win.runners_up[2] = ROWS(7);
     put(now.ours, &other, win);
-    ask(&now);
+    run_lookup(&now);
     assert_int_equal(now.result.tier, TIER_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
     assert_string_equal(now.result.seeds[1], ROWS(6));
@@ -514,7 +514,7 @@ static void damage_gives_no_wrong_candidate(void **state)
         bytes[at] = (char)(bytes[at] ^ (1 << at % 8));
         tuff__store_close(now.ours);
         assert_int_equal(tuff__store_load(scratch_path("damaged.jsonl"), &now.ours), TUFF_OK);
-        ask(&now);
+        run_lookup(&now);
         const char *got = now.result.candidate;
         assert_true(!got[0] || strcmp(got, now.result.tier == TIER_SAME ? ROWS(8) : ROWS(7)) == 0);
         hits += got[0] != 0;

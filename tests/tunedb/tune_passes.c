@@ -172,7 +172,8 @@ static void new_kernels_have_new_generators(void **state)
         stale += !known || (!is_same_line(known, at) && !is_forgotten);
         wrong += is_forgotten;
         if (is_forgotten)
-            print_message("  other kernels, and the same generator: %.*s\n", (int)strcspn(at, "\n"), at);
+            print_message("  the kernels changed, but the generator version did not: %.*s\n", (int)strcspn(at, "\n"),
+                          at);
     }
     if (wrong > 0)
         fail_msg("raise PASSES_VERSION in src/tunedb/kernel_hash.c, then run this with TUFF_TEST_WRITES=1");

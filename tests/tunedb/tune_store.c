@@ -318,7 +318,7 @@ static void append_together(const char *path, int compacting)
 }
 
 /* Reports each record that is written, and continues until it is killed. */
-static void append_until_killed(const char *path, int round, int told)
+static void append_until_killed(const char *path, int round, int progress_pipe)
 {
     tune_store *store = NULL;
     if (tuff__store_open(path, &store) != TUFF_OK)
@@ -327,7 +327,7 @@ static void append_until_killed(const char *path, int round, int told)
         char op[32];
         snprintf(op, sizeof op, "r%d.%d", round, i);
         const tune_record record = win_of(op, op, 20);
-        if (tuff__store_add(store, &record) != TUFF_OK || write(told, &i, sizeof i) != (ssize_t)sizeof i)
+        if (tuff__store_add(store, &record) != TUFF_OK || write(progress_pipe, &i, sizeof i) != (ssize_t)sizeof i)
             _exit(3);
     }
 }
@@ -381,7 +381,7 @@ static void killed_writers_lose_nothing(void **state)
         tuff__store_close(store);
     }
     assert_true(damaged <= FILES * ROUNDS);
-    print_message("%d kills, %llu lines, %llu torn, no other lost\n", FILES * ROUNDS, (unsigned long long)lines,
+    print_message("%d kills, %llu lines, %llu torn, no other line lost\n", FILES * ROUNDS, (unsigned long long)lines,
                   (unsigned long long)damaged);
 }
 

@@ -79,7 +79,7 @@ static void compacting_takes_nothing_from_a_writer(void **state)
     assert_int_equal(atomic_load(&writer.failures), 0);
     tuff__store_close(writer.store);
     assert_int_equal(tuff__store_compact(compacted, NULL, NULL), TUFF_OK);
-    print_message("%d compactions beside the writer\n", rounds);
+    print_message("%d compactions during writes\n", rounds);
     assert_int_equal(count_wins(compacted), RECORDS);
     tuff__store_close(compacted);
 }

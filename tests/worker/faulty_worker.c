@@ -57,7 +57,7 @@ static bool is_at_candidate(void)
 }
 
 /* Fails at the first candidate, as often as it can create one of TUFF_TEST_TIMES numbered files. */
-static void *fall_ill(void *argument)
+static void *fail_at_candidate(void *argument)
 {
     const int number = *(const int *)argument;
     const char *mark = getenv("TUFF_TEST_MARK");
@@ -77,7 +77,7 @@ static void *fall_ill(void *argument)
     return NULL;
 }
 
-static void say_text(ipc_kind kind, const char *subject)
+static void send_text(ipc_kind kind, const char *subject)
 {
     text body = {0};
     tuff__put_text(&body, subject);
@@ -85,7 +85,7 @@ static void say_text(ipc_kind kind, const char *subject)
     tuff__text_free(&body);
 }
 
-static void say_lost(ipc_kind kind)
+static void send_lost_result(ipc_kind kind)
 {
     const tuff_tune_stats stats = {.measured = 1};
     text body = {0};
@@ -112,20 +112,20 @@ static int play_worker(const char *fault)
     ipc_message in = {0};
     text yes = {0};
     tuff__put_u8(&yes, true);
-    say_text(IPC_HELLO, tuff__ipc_build(build));
+    send_text(IPC_HELLO, tuff__ipc_build(build));
     while (tuff__ipc_receive(STDIN_FILENO, (size_t)1 << 30, UINT64_MAX, &in) == TUFF_OK && in.kind != IPC_END)
         if (in.kind == IPC_BEGIN && strcmp(fault, "begin") == 0)
             (void)kill(getpid(), SIGKILL);
         else if (in.kind == IPC_BEGIN)
-            say_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
+            send_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
         else if (in.kind == IPC_LOCK_DEVICE)
             (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
         else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
-            const ipc_kind answer = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
+            const ipc_kind reply = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
             if (strcmp(fault, "lost") == 0)
-                say_lost(answer);
+                send_lost_result(reply);
             else
-                say_text(answer, "nothing of what was asked for");
+                send_text(reply, "nothing of what was asked for");
         }
     tuff__text_free(&yes);
     tuff__ipc_free(&in);
@@ -149,13 +149,13 @@ static void make_opening_hang(void)
 static void make_opening_hang(void) {}
 #endif
 
-int be_worker(void)
+int run_faulty_worker(void)
 {
     static int number;
     pthread_t thread;
     const char *fault = getenv("TUFF_TEST_FAULT");
     if (fault && strcmp(fault, "other") == 0) {
-        say_text(IPC_HELLO, "0.0.1 of long ago");
+        send_text(IPC_HELLO, "0.0.1 of long ago");
         (void)pause();
     }
     if (fault && strcmp(fault, "silent") == 0)
@@ -169,7 +169,7 @@ int be_worker(void)
     if (fault && strcmp(fault, "stuck") == 0)
         make_opening_hang();
     number = !fault ? 0 : strcmp(fault, "crash") == 0 ? SIGKILL : strcmp(fault, "hang") == 0 ? SIGSTOP : 0;
-    if (number != 0 && pthread_create(&thread, NULL, fall_ill, &number) == 0)
+    if (number != 0 && pthread_create(&thread, NULL, fail_at_candidate, &number) == 0)
         (void)pthread_detach(thread);
     return tune_verb_worker.run(0, NULL);
 }
@@ -179,35 +179,35 @@ static struct {
     mutex lock;
     char lines[32][600];
     int count;
-} heard = {.lock = MUTEX_INITIALIZER};
+} logged = {.lock = MUTEX_INITIALIZER};
 
-void hear_line(void *user, tuff_log_level level, const char *line)
+void record_log_line(void *user, tuff_log_level level, const char *line)
 {
     (void)user;
-    tuff__lock(&heard.lock);
-    if (level <= TUFF_LOG_INFO && heard.count < 32)
-        (void)snprintf(heard.lines[heard.count++], sizeof *heard.lines, "%s", line);
-    tuff__unlock(&heard.lock);
+    tuff__lock(&logged.lock);
+    if (level <= TUFF_LOG_INFO && logged.count < 32)
+        (void)snprintf(logged.lines[logged.count++], sizeof *logged.lines, "%s", line);
+    tuff__unlock(&logged.lock);
 }
 
-static int count_heard(const char *subject)
+static int count_logged(const char *subject)
 {
     int count = 0;
-    tuff__lock(&heard.lock);
-    for (int i = 0; i < heard.count; i++)
-        count += strstr(heard.lines[i], subject) != NULL;
-    tuff__unlock(&heard.lock);
+    tuff__lock(&logged.lock);
+    for (int i = 0; i < logged.count; i++)
+        count += strstr(logged.lines[i], subject) != NULL;
+    tuff__unlock(&logged.lock);
     return count;
 }
 
-void expect_heard(const char *subject, int times)
+void expect_logged(const char *subject, int times)
 {
-    const int count = count_heard(subject);
+    const int count = count_logged(subject);
     if (count == times)
         return;
-    for (int i = 0; i < heard.count; i++)
-        print_message("    heard: %s\n", heard.lines[i]);
-    fail_msg("\"%s\" was said %d times, not %d", subject, count, times);
+    for (int i = 0; i < logged.count; i++)
+        print_message("    logged: %s\n", logged.lines[i]);
+    fail_msg("\"%s\" was logged %d times, not %d", subject, count, times);
 }
 
 static void remove_marks(void)
@@ -222,7 +222,7 @@ void begin_with_worker(const char *fault, const char *times)
     char mark[600];
     forget_stores();
     set_idle(2 * MILLISECOND);
-    heard.count = 0;
+    logged.count = 0;
     (void)snprintf(mark, sizeof mark, "%s/mark", cache_folder());
     remove_marks();
     set_variable("TUFF_WORKER", own_program);

@@ -11,7 +11,7 @@ extern char own_program[500];
 bool find_own_program(void);
 /* Whether the program was called as a worker; then it does nothing else. */
 bool is_worker(int count, char **arguments);
-int be_worker(void);
+int run_faulty_worker(void);
 
 /* Sets up an empty cache and this program as the worker, with a fault that occurs so many times:
      crash, hang   the first candidate kills or stops it
@@ -25,9 +25,9 @@ void begin_with_worker(const char *fault, const char *times);
 void set_variable(const char *name, const char *value); /* NULL unsets it */
 
 /* For tuff_set_log: stores the lines that were logged since begin_with_worker. */
-void hear_line(void *user, tuff_log_level level, const char *line);
+void record_log_line(void *user, tuff_log_level level, const char *line);
 /* Fails if lines with these words were not logged exactly so many times. */
-void expect_heard(const char *subject, int times);
+void expect_logged(const char *subject, int times);
 /* Returns the number of candidates in the device's store that killed a process. */
 int count_strikes(tuff_device *device);
 

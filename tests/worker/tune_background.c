@@ -185,7 +185,7 @@ static void keep_while_under_way(tuff_device *device)
 static void runs_under_way_are_left_alone(void **state)
 {
     (void)state;
-    for_api_in_turn(3, keep_while_under_way);
+    for_drawn_api(3, keep_while_under_way);
 }
 
 static void run_for(subject_plan *self, int *count, uint64_t nanoseconds)
@@ -226,7 +226,7 @@ static void yield(tuff_device *device)
 static void busy_programs_are_left_alone(void **state)
 {
     (void)state;
-    for_api_in_turn(4, yield);
+    for_drawn_api(4, yield);
 }
 
 /* In a program with long enough but frequent pauses: when a step begins, all earlier steps have taken a twentieth of
@@ -258,10 +258,10 @@ static void keep_to_a_share(tuff_device *device)
 static void at_work_it_takes_a_share(void **state)
 {
     (void)state;
-    for_api_in_turn(5, keep_to_a_share);
+    for_drawn_api(5, keep_to_a_share);
 }
 
-static void be_locked_out(tuff_device *device)
+static void lock_out_worker(tuff_device *device)
 {
     subject_plan self;
     file_lock lock;
@@ -284,7 +284,7 @@ static void be_locked_out(tuff_device *device)
 static void locks_of_others_are_respected(void **state)
 {
     (void)state;
-    for_api_in_turn(6, be_locked_out);
+    for_drawn_api(6, lock_out_worker);
 }
 
 /* Ends at any moment: before the thread begins, while it begins, between candidates, while one is compiled or runs. */
@@ -310,7 +310,7 @@ static void end_early(tuff_device *device)
 static void a_plan_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_api_in_turn(7, end_early);
+    for_drawn_api(7, end_early);
 }
 
 /* Two plans of one process, and one that is compiled in the meantime. */
@@ -337,7 +337,7 @@ static void share_a_device(tuff_device *device)
 static void several_plans_share_a_device(void **state)
 {
     (void)state;
-    for_api_in_turn(8, share_a_device);
+    for_drawn_api(8, share_a_device);
 }
 
 typedef struct listener {
@@ -345,7 +345,7 @@ typedef struct listener {
     _Atomic int calls, foreign, stop_at;
 } listener;
 
-static bool hear(void *user, const tuff_tune_progress *now)
+static bool record_progress(void *user, const tuff_tune_progress *now)
 {
     listener *self = user;
     self->foreign += !pthread_equal(self->thread, pthread_self());
@@ -360,7 +360,7 @@ static void stop_by_callback(tuff_device *device)
     tuff_tune_options tuning = *longer.tuning;
     const tuff_compile_options options = {.tuning = &tuning};
     subject_plan self;
-    tuning.progress = hear;
+    tuning.progress = record_progress;
     tuning.user = &heard;
     forget_stores();
     set_idle(2 * MILLISECOND);
@@ -375,7 +375,7 @@ static void stop_by_callback(tuff_device *device)
 static void the_callback_may_stop_it(void **state)
 {
     (void)state;
-    for_api_in_turn(9, stop_by_callback);
+    for_drawn_api(9, stop_by_callback);
 }
 
 static void expect_refused(tuff_device *device, tuff_tune_options tuning)
@@ -403,7 +403,7 @@ static void set(const char *name, const char *value)
     assert_int_equal(value ? setenv(name, value, 1) : unsetenv(name), 0);
 }
 
-static void ask_wrongly(tuff_device *device)
+static void pass_wrong_arguments(tuff_device *device)
 {
     forget_stores();
     set_idle(AN_HOUR);
@@ -434,7 +434,7 @@ static void ask_wrongly(tuff_device *device)
 static void wrong_use_is_refused(void **state)
 {
     (void)state;
-    for_each_api(ask_wrongly);
+    for_each_api(pass_wrong_arguments);
 }
 
 static void the_reference_device_has_nothing_to_tune(void **state)
@@ -451,7 +451,7 @@ static void the_reference_device_has_nothing_to_tune(void **state)
 }
 
 /* Exits while something is measured, without destroying anything. */
-static int be_child(const char *selector)
+static int run_child(const char *selector)
 {
     static subject_plan self;
     tuff_device *device = tuff_device_open(selector);
@@ -478,7 +478,7 @@ static void exit_early(tuff_device *device)
 static void a_process_may_end_at_any_time(void **state)
 {
     (void)state;
-    for_api_in_turn(11, exit_early);
+    for_drawn_api(11, exit_early);
 }
 
 /* Shows the library's warnings, which help to understand a failure. */
@@ -501,6 +501,6 @@ int main(int count, char **arguments)
     };
     tuff_set_log(print_log, NULL);
     if (count == 3 && strcmp(arguments[1], "child") == 0)
-        return be_child(arguments[2]);
+        return run_child(arguments[2]);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -139,7 +139,7 @@ static void measure_without(tuff_device *device)
 static void measuring_bears_it(void **state)
 {
     (void)state;
-    for_api_in_turn(0, measure_without);
+    for_drawn_api(0, measure_without);
 }
 
 static void take_over_without(tuff_device *device)
@@ -188,7 +188,7 @@ static void begin_without(tuff_device *device)
 static void beginning_bears_it(void **state)
 {
     (void)state;
-    for_api_in_turn(1, begin_without);
+    for_drawn_api(1, begin_without);
 }
 
 int main(void)

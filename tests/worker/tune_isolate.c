@@ -69,7 +69,7 @@ static void measure_apart(tuff_device *device)
     assert_true(first.measured == first.keys && first.keys > 1 && first.compiles > 0 && first.launches > 0);
     assert_true(calls > first.keys &&
                 first.hits[TUFF_TUNE_HIT_DEFAULT] + first.hits[TUFF_TUNE_HIT_PORTFOLIO] == first.keys);
-    expect_heard("worker", 0);
+    expect_logged("worker", 0);
     run_and_end(&self);
     assert_int_equal(count_open_files(), files);
 
@@ -91,8 +91,8 @@ static void crash_once(tuff_device *device)
     subject_plan self;
     begin_with_worker("crash", "1");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
-    expect_heard("was killed by signal 9 while measuring the graph", 1);
-    expect_heard("this candidate is not tried again", 1);
+    expect_logged("was killed by signal 9 while measuring the graph", 1);
+    expect_logged("this candidate is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     run_and_end(&self);
@@ -109,7 +109,7 @@ static void crash_always(tuff_device *device)
     subject_plan self;
     begin_with_worker("crash", "99");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 90000});
-    expect_heard("measuring stops after 8 workers", 1);
+    expect_logged("measuring stops after 8 workers", 1);
     assert_true(stats.crashes == 8 && count_strikes(device) == 8);
     run_and_end(&self);
     forget_stores();
@@ -118,7 +118,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_api_in_turn(1, crash_always);
+    for_drawn_api(1, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -128,7 +128,7 @@ static void hang_once(tuff_device *device)
     set_variable("TUFF_TUNE_WATCHDOG", "2");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
-    expect_heard("stopped responding", 1);
+    expect_logged("stopped responding", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 0);
     run_and_end(&self);
@@ -137,7 +137,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_api_in_turn(0, hang_once);
+    for_drawn_api(0, hang_once);
 }
 
 /* Nothing is measured in the program instead. */
@@ -154,9 +154,9 @@ static void do_without(tuff_device *device)
         const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 20000});
         assert_int_equal(stats.compiles, 0);
         if (i < 5 || is_missing)
-            expect_heard("nothing is measured", 1);
+            expect_logged("nothing is measured", 1);
         else
-            expect_heard("measuring stops after 8 workers", 1);
+            expect_logged("measuring stops after 8 workers", 1);
         run_and_end(&self);
     }
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
@@ -165,7 +165,7 @@ static void do_without(tuff_device *device)
 static void without_a_worker_nothing_is_measured(void **state)
 {
     (void)state;
-    for_api_in_turn(1, do_without);
+    for_drawn_api(1, do_without);
 }
 
 static void a_driver_that_does_not_open_is_left(void **state)
@@ -180,7 +180,7 @@ static void a_driver_that_does_not_open_is_left(void **state)
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 20000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
     assert_int_equal(stats.measured, 0);
-    expect_heard("nothing is measured", 1);
+    expect_logged("nothing is measured", 1);
     run_and_end(&self);
     tuff_device_close(device);
 }
@@ -207,7 +207,7 @@ static void stop_it(tuff_device *device)
 static void it_can_be_stopped(void **state)
 {
     (void)state;
-    for_api_in_turn(0, stop_it);
+    for_drawn_api(0, stop_it);
 }
 
 int main(int count, char **arguments)
@@ -224,7 +224,7 @@ int main(int count, char **arguments)
     if (!find_own_program())
         return 77;
     if (is_worker(count, arguments))
-        return be_worker();
-    tuff_set_log(hear_line, NULL);
+        return run_faulty_worker();
+    tuff_set_log(record_log_line, NULL);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

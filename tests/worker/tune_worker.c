@@ -51,7 +51,7 @@ static void measure_apart(tuff_device *device)
     plan_end(&self);
     assert_int_equal(count_open_files(), files);
     expect_no_child();
-    expect_heard("worker", 0);
+    expect_logged("worker", 0);
 }
 
 static void a_worker_measures(void **state)
@@ -67,8 +67,8 @@ static void crash_once(tuff_device *device)
     begin_with_worker("crash", "1");
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was killed by signal 9", 1);
-    expect_heard("this candidate is not tried again", 1);
+    expect_logged("was killed by signal 9", 1);
+    expect_logged("this candidate is not tried again", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     plan_run(&self, 1);
@@ -90,8 +90,8 @@ static void crash_always(tuff_device *device)
     begin_with_worker("crash", "9");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
-    expect_heard("was killed by signal 9", 2);
-    expect_heard("background tuning stops", 1);
+    expect_logged("was killed by signal 9", 2);
+    expect_logged("background tuning stops", 1);
     assert_true(stats.crashes == 2 && count_strikes(device) == 2);
     plan_run(&self, 1);
     plan_end(&self);
@@ -102,7 +102,7 @@ static void crash_always(tuff_device *device)
 static void many_crashes_end_it(void **state)
 {
     (void)state;
-    for_api_in_turn(0, crash_always);
+    for_drawn_api(0, crash_always);
 }
 
 static void hang_once(tuff_device *device)
@@ -113,7 +113,7 @@ static void hang_once(tuff_device *device)
     compile(&self, device, TUFF_ISOLATE_ON);
     const tuff_tune_stats stats = plan_await(&self);
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
-    expect_heard("stopped responding", 1);
+    expect_logged("stopped responding", 1);
     assert_int_equal(count_strikes(device), 1);
     assert_true(stats.measured > 1);
     plan_run(&self, 1);
@@ -124,7 +124,7 @@ static void hang_once(tuff_device *device)
 static void what_hangs_is_ended(void **state)
 {
     (void)state;
-    for_api_in_turn(1, hang_once);
+    for_drawn_api(1, hang_once);
 }
 
 /* An invalid worker: nothing is measured. */
@@ -137,8 +137,8 @@ static void do_without(tuff_device *device, const char *file, const char *fault,
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.measured == 0 && stats.compiles == 0);
-        expect_heard(says, 1);
-        expect_heard("nothing is measured in the background", 1);
+        expect_logged(says, 1);
+        expect_logged("nothing is measured in the background", 1);
         plan_run(&self, 1);
         plan_end(&self);
         expect_no_child();
@@ -167,21 +167,21 @@ static void miss_it(tuff_device *device)
         compile(&self, device, needed ? TUFF_ISOLATE_ON : TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_int_equal(stats.measured, 0);
-        expect_heard("cannot find the worker program", needed || !was_told);
+        expect_logged("cannot find the worker program", needed || !was_told);
         was_told = true;
         plan_end(&self);
     }
 }
 
 /* If opening the device kills the worker, that is not tried again. */
-static void begin_badly(tuff_device *device)
+static void crash_while_opening(tuff_device *device)
 {
     subject_plan self;
     begin_with_worker("begin", "0");
     compile(&self, device, TUFF_ISOLATE_AUTO);
     const tuff_tune_stats stats = plan_await(&self);
     assert_true(stats.measured == 0 && stats.compiles == 0);
-    expect_heard("nothing is measured in the background", 1);
+    expect_logged("nothing is measured in the background", 1);
     plan_run(&self, 1);
     plan_end(&self);
     expect_no_child();
@@ -190,7 +190,7 @@ static void begin_badly(tuff_device *device)
 static void what_ends_a_worker_is_not_tried(void **state)
 {
     (void)state;
-    for_api_in_turn(1, begin_badly);
+    for_drawn_api(1, crash_while_opening);
 }
 
 /* A few times, then no more. */
@@ -203,7 +203,7 @@ static void lose_devices(tuff_device *device)
         compile(&self, device, TUFF_ISOLATE_AUTO);
         const tuff_tune_stats stats = plan_await(&self);
         assert_true(stats.compiles == 0);
-        expect_heard("background tuning stops after 3 workers", 1);
+        expect_logged("background tuning stops after 3 workers", 1);
         plan_run(&self, 1);
         plan_end(&self);
         expect_no_child();
@@ -213,14 +213,14 @@ static void lose_devices(tuff_device *device)
 static void there_are_a_few_workers_at_most(void **state)
 {
     (void)state;
-    for_api_in_turn(0, lose_devices);
+    for_drawn_api(0, lose_devices);
 }
 
 static void without_a_worker_nothing_is_measured(void **state)
 {
     (void)state;
-    for_api_in_turn(1, find_none);
-    for_api_in_turn(0, miss_it);
+    for_drawn_api(1, find_none);
+    for_drawn_api(0, miss_it);
 }
 
 /* At any moment: at once, while the worker is started, opens its device, or measures. */
@@ -242,7 +242,7 @@ static void give_up_plans(tuff_device *device)
     subject_plan last;
     begin_with_worker(NULL, "0");
     compile(&last, device, TUFF_ISOLATE_OFF);
-    expect_heard("TUFF_ISOLATE_OFF forbids", 1);
+    expect_logged("TUFF_ISOLATE_OFF forbids", 1);
     plan_end(&last);
     assert_int_equal(count_strikes(device), 0);
 }
@@ -250,7 +250,7 @@ static void give_up_plans(tuff_device *device)
 static void plans_may_be_given_up(void **state)
 {
     (void)state;
-    for_api_in_turn(1, give_up_plans);
+    for_drawn_api(1, give_up_plans);
 }
 
 /* Programs that handle their children in their own ways. */
@@ -269,10 +269,10 @@ static void ignore_children(tuff_device *device)
 static void children_may_be_ignored(void **state)
 {
     (void)state;
-    for_api_in_turn(0, ignore_children);
+    for_drawn_api(0, ignore_children);
 }
 
-static int be_program(const char *selector)
+static int run_as_program(const char *selector)
 {
     static subject_plan self;
     tuff_device *device = tuff_device_open(selector);
@@ -327,7 +327,7 @@ static void kill_program(tuff_device *device)
 static void a_worker_ends_with_its_program(void **state)
 {
     (void)state;
-    for_api_in_turn(0, kill_program);
+    for_drawn_api(0, kill_program);
 }
 
 int main(int count, char **arguments)
@@ -347,9 +347,9 @@ int main(int count, char **arguments)
     if (!find_own_program())
         return 77;
     if (is_worker(count, arguments))
-        return be_worker();
+        return run_faulty_worker();
     if (count == 3 && strcmp(arguments[1], "program") == 0)
-        return be_program(arguments[2]);
-    tuff_set_log(hear_line, NULL);
+        return run_as_program(arguments[2]);
+    tuff_set_log(record_log_line, NULL);
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -102,9 +102,9 @@ static tuff_status make_recordings(script *run)
                            dispatch_over(run->device, &second, run->words, COUNT),
                            {.kind = COMMAND_COPY, .binding_count = 2},
                            {.kind = COMMAND_FILL_ZERO, .binding_count = 1}};
-    commands[2].bindings[0] = range_of(run->words, 0, COUNT * 4, false);
-    commands[2].bindings[1] = range_of(run->copy, 0, COUNT * 4, true);
-    commands[3].bindings[0] = range_of(run->copy, 400, 4, true);
+    commands[2].bindings[0] = buffer_range(run->words, 0, COUNT * 4, false);
+    commands[2].bindings[1] = buffer_range(run->copy, 0, COUNT * 4, true);
+    commands[3].bindings[0] = buffer_range(run->copy, 400, 4, true);
     TRY(tuff__recording_create(run->device, commands, 4, false, false, &run->recorded));
     return tuff__recording_create(run->device, commands, 4, false, true, &run->timed);
 }
@@ -475,7 +475,7 @@ static void a_thread_is_lent_and_taken_back(void **state)
 /* The query whose answer is changed slightly. */
 static cl_uint changed_question;
 
-static void change_answer(cl_uint question, void *answer)
+static void change_value(cl_uint question, void *answer)
 {
     if (question == changed_question && answer)
         ((char *)answer)[0] ^= 1;
@@ -484,14 +484,14 @@ static void change_answer(cl_uint question, void *answer)
 static cl_int CL_API_CALL changed_platform_info(cl_platform_id a, cl_platform_info b, size_t c, void *d, size_t *e)
 {
     const cl_int error = faults.real.GetPlatformInfo(a, b, c, d, e);
-    change_answer(b, d);
+    change_value(b, d);
     return error;
 }
 
 static cl_int CL_API_CALL changed_device_info(cl_device_id a, cl_device_info b, size_t c, void *d, size_t *e)
 {
     const cl_int error = faults.real.GetDeviceInfo(a, b, c, d, e);
-    change_answer(b, d);
+    change_value(b, d);
     return error;
 }
 
@@ -519,7 +519,7 @@ static void check_identity(const char *selector)
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
         identify(selector, questions[i], other, sizeof other);
         if (strcmp(defaults, other) == 0)
-            fail_msg("question %#x makes no other identity", questions[i]);
+            fail_msg("query %#x does not change the identity", questions[i]);
     }
     tuff__cl.GetPlatformInfo = faulty_GetPlatformInfo;
     tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;

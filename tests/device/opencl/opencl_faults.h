@@ -162,10 +162,10 @@ static void count_event(const cl_event *event)
     {                                                  \
         if (fails(SITE_##name))                        \
             return faults.armed_error;                 \
-        cl_int answer = faults.real.name arguments;    \
-        if (answer == CL_SUCCESS)                      \
+        cl_int status = faults.real.name arguments;    \
+        if (status == CL_SUCCESS)                      \
             EVENT_OF_##name;                           \
-        return answer;                                 \
+        return status;                                 \
     }
 PLAIN_CALLS(X)
 #undef X
@@ -175,9 +175,9 @@ PLAIN_CALLS(X)
     {                                                    \
         if (fails(SITE_##name))                          \
             return faults.armed_error;                   \
-        cl_int answer = faults.real.name arguments;      \
-        faults.alive += answer == CL_SUCCESS ? adds : 0; \
-        return answer;                                   \
+        cl_int status = faults.real.name arguments;      \
+        faults.alive += status == CL_SUCCESS ? adds : 0; \
+        return status;                                   \
     }
 WRAP_CALLS(X)
 #undef X
@@ -216,8 +216,8 @@ MAKERS(X)
             return CL_INVALID_VALUE;                  \
         }                                             \
         faults.alive--;                               \
-        cl_int answer = faults.real.name(a);          \
-        return failed ? faults.armed_error : answer;  \
+        cl_int status = faults.real.name(a);          \
+        return failed ? faults.armed_error : status;  \
     }
 RELEASERS(X)
 #undef X

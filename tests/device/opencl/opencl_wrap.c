@@ -281,14 +281,14 @@ static bool is_complete(cl_event event)
     return state == CL_COMPLETE;
 }
 
-static cl_int write_behind(cl_command_queue queue, cl_mem buffer, const uint32_t *words, cl_event gate, cl_event *end)
+static cl_int write_after(cl_command_queue queue, cl_mem buffer, const uint32_t *words, cl_event gate, cl_event *end)
 {
     const cl_int error =
         tuff__cl.EnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, COUNT * sizeof *words, words, 1, &gate, end);
     return error == CL_SUCCESS ? tuff__cl.Flush(queue) : error;
 }
 
-static cl_int read_behind(cl_command_queue queue, cl_mem buffer, uint32_t *words, cl_event gate, cl_event *end)
+static cl_int read_after(cl_command_queue queue, cl_mem buffer, uint32_t *words, cl_event gate, cl_event *end)
 {
     const cl_int error =
         tuff__cl.EnqueueReadBuffer(queue, buffer, CL_FALSE, 0, COUNT * sizeof *words, words, 1, &gate, end);
@@ -311,11 +311,11 @@ static void follow_events(const application *app, tuff_device *device)
     assert_true(own && copy && from && to);
     for (uint32_t i = 0; i < COUNT; i++)
         words[i] = i * 3;
-    assert_int_equal(write_behind(own, app->buffer, words, gate, &written), CL_SUCCESS);
+    assert_int_equal(write_after(own, app->buffer, words, gate, &written), CL_SUCCESS);
     assert_int_equal(tuff_opencl_enqueue_wait(device, written), TUFF_OK);
     assert_int_equal(tuff_array_copy(to, from), TUFF_OK);
     assert_int_equal(tuff_opencl_enqueue_signal(device, &copied), TUFF_OK);
-    assert_int_equal(read_behind(own, copy, back, copied, &read), CL_SUCCESS);
+    assert_int_equal(read_after(own, copy, back, copied, &read), CL_SUCCESS);
     assert_false(is_complete(copied));
     assert_int_equal(user.set(gate, CL_COMPLETE), CL_SUCCESS);
     assert_int_equal(tuff__cl.WaitForEvents(1, &read), CL_SUCCESS);

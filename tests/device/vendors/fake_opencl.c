@@ -44,7 +44,7 @@ static void drop(object *self)
     free(self);
 }
 
-static cl_int answer(const void *value, size_t length, size_t size, void *out, size_t *needed)
+static cl_int return_value(const void *value, size_t length, size_t size, void *out, size_t *needed)
 {
     if (needed)
         *needed = length;
@@ -55,13 +55,13 @@ static cl_int answer(const void *value, size_t length, size_t size, void *out, s
     return CL_SUCCESS;
 }
 
-static cl_int answer_text(const char *value, size_t size, void *out, size_t *needed)
+static cl_int return_text(const char *value, size_t size, void *out, size_t *needed)
 {
-    return value ? answer(value, strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE;
+    return value ? return_value(value, strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE;
 }
 
-#define ANSWER(value) answer(&(value), sizeof(value), size, out, needed)
-#define ANSWER_TEXT(value) answer_text(value, size, out, needed)
+#define ANSWER(value) return_value(&(value), sizeof(value), size, out, needed)
+#define ANSWER_TEXT(value) return_text(value, size, out, needed)
 
 static cl_int CL_API_CALL list_platforms(cl_uint limit, cl_platform_id *out, cl_uint *count)
 {
@@ -96,8 +96,8 @@ static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type,
 }
 
 /* Answers queries of vendors' extensions. */
-static cl_int tell_vendor(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
-                          size_t *needed)
+static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
+                                 size_t *needed)
 {
     const cl_uint compute_major = 8;
     switch (question) {
@@ -115,14 +115,15 @@ static cl_int tell_vendor(const fake_opencl_device *self, cl_device_info questio
         size_t count = 0;
         while (count < 4 && self->widths[count])
             count++;
-        return count ? answer(self->widths, count * sizeof *self->widths, size, out, needed) : CL_INVALID_VALUE;
+        return count ? return_value(self->widths, count * sizeof *self->widths, size, out, needed) : CL_INVALID_VALUE;
     }
     default:
         return CL_INVALID_VALUE;
     }
 }
 
-static cl_int tell_text(const fake_opencl_device *self, cl_device_info question, size_t size, void *out, size_t *needed)
+static cl_int return_device_text(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
+                                 size_t *needed)
 {
     switch (question) {
     case CL_DEVICE_NAME:
@@ -138,12 +139,12 @@ static cl_int tell_text(const fake_opencl_device *self, cl_device_info question,
     case CL_DEVICE_PROFILE:
         return ANSWER_TEXT("FULL_PROFILE");
     default:
-        return tell_vendor(self, question, size, out, needed);
+        return return_vendor_info(self, question, size, out, needed);
     }
 }
 
-static cl_int tell_limit(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
-                         size_t *needed)
+static cl_int return_limit(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
+                           size_t *needed)
 {
     const cl_ulong local = 48 << 10;
     const cl_uint alignment_bits = 1024, lanes = 1, address_bits = 64;
@@ -168,7 +169,7 @@ static cl_int tell_limit(const fake_opencl_device *self, cl_device_info question
     case CL_DEVICE_ADDRESS_BITS:
         return ANSWER(address_bits);
     default:
-        return tell_text(self, question, size, out, needed);
+        return return_device_text(self, question, size, out, needed);
     }
 }
 
@@ -192,7 +193,7 @@ static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, 
     case CL_DEVICE_LOCAL_MEM_TYPE:
         return ANSWER(local);
     default:
-        return tell_limit(self, question, size, out, needed);
+        return return_limit(self, question, size, out, needed);
     }
 }
 

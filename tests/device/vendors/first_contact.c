@@ -213,7 +213,7 @@ enum { VULKAN_3060, VULKAN_A770, VULKAN_7900, VULKAN_M1, VULKAN_XE };
 
 static char messages[4096];
 
-static void hear(void *user, tuff_log_level level, const char *message)
+static void record_message(void *user, tuff_log_level level, const char *message)
 {
     (void)user;
     const size_t length = strlen(messages);
@@ -504,7 +504,7 @@ static void unused_matrix_units_are_told(void **state)
 {
     (void)state;
     tuff_device_info info;
-    tuff_set_log(hear, NULL);
+    tuff_set_log(record_message, NULL);
     for (int i = 0; i < 2; i++) { /* first from the self-test, then from its record */
         tuff_device *device = open_fake("vulkan", VULKAN_7900, &info);
         assert_int_equal(info.cooperative_matrix, 0);
@@ -692,7 +692,7 @@ static void full_memory_spills_to_the_host(void **state)
 {
     (void)state;
     storage *first, *second;
-    tuff_set_log(hear, NULL);
+    tuff_set_log(record_message, NULL);
     tuff_device *device = open_fake("vulkan", VULKAN_7900, NULL);
     messages[0] = 0;
     fake_vulkan.budget = 8 << 20;

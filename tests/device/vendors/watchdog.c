@@ -60,7 +60,7 @@ static struct {
     int count, at;
 } making;
 
-static uint64_t tell_time(void)
+static uint64_t simulated_time(void)
 {
     return (uint64_t)device_clock.now;
 }
@@ -214,7 +214,7 @@ static void install(void)
     tuff__cl.GetEventInfo = tell_event;
     tuff__cl.SetEventCallback = refuse_callback;
     tuff__cl.ReleaseEvent = release_event;
-    tuff__pace_clock = tell_time;
+    tuff__pace_clock = simulated_time;
 }
 
 static void restore(void)
@@ -310,8 +310,8 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
     device_clock.slowness = PACE_CAUTION;
     train(device, paced, submissions);
     assert_false(device_clock.is_dead);
-    print_message("  longest submission %.2f s; %d to %d a step\n", device_clock.longest / SECOND, submissions[0],
-                  submissions[STEPS - 1]);
+    print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND,
+                  submissions[0], submissions[STEPS - 1]);
     assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
     /* Without pacing submissions take longer than a second. */
@@ -341,7 +341,7 @@ static void predictions_follow_what_is_measured(void **state)
     device_clock.longest = 0;
     device_clock.slowness = 0.1;
     train(device, paced, submissions);
-    print_message("  on a fast one %d, then %d submissions a step\n", submissions[0], submissions[STEPS - 1]);
+    print_message("  on a fast device %d, then %d submissions per step\n", submissions[0], submissions[STEPS - 1]);
     assert_true(submissions[STEPS - 1] <= 2);
     assert_true(device_clock.longest <= 0.5 * SECOND);
     close_gpu(device);
@@ -381,7 +381,7 @@ static void a_lost_device_forgets_its_programs(void **state)
 }
 
 /* Reports to a pace one submission of these shares on an idle queue that took so many seconds. */
-static void tell(pace *self, const pace_share *shares, int count, double seconds)
+static void report_submission(pace *self, const pace_share *shares, int count, double seconds)
 {
     pace_mark mark = {.shares = shares, .count = count};
     tuff__pace_submitted(self, &mark, true);
@@ -395,28 +395,28 @@ static void a_pause_says_little(void **state)
     pace self;
     pace_scale scale = 0;
     const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
-    tuff__pace_clock = tell_time;
+    tuff__pace_clock = simulated_time;
     device_clock.now = SECOND;
     tuff__pace_init(&self, true);
     /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */
-    tell(&self, &tiny, 1, 10);
+    report_submission(&self, &tiny, 1, 10);
     assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);
     /* Work that is long enough counts, within bounds. */
     scale = 0;
-    tell(&self, &ordinary, 1, 1e4);
+    report_submission(&self, &ordinary, 1, 1e4);
     assert_true(self.scale > PACE_CAUTION && self.scale <= MAX_PACE_SCALE);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 1 << 20), MAX_PACE_PARTS);
     assert_int_equal(tuff__pace_parts(&self, &ordinary, 7), 7);
     /* A share without work says nothing about other shares of its program. */
     scale = 100;
-    tell(&self, twice, 2, 2);
+    report_submission(&self, twice, 2, 2);
     assert_true(scale > 150 && scale < 250);
     /* On a shared queue the measured time may include others' work: it is only an upper bound. */
     self.is_shared = true;
     scale = 100;
-    tell(&self, &ordinary, 1, 10);
+    report_submission(&self, &ordinary, 1, 10);
     assert_true(scale == 100);
-    tell(&self, &ordinary, 1, 0.5);
+    report_submission(&self, &ordinary, 1, 0.5);
     assert_true(scale < 100);
     tuff__pace_clock = tuff__nanoseconds;
 }

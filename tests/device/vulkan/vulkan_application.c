@@ -115,7 +115,7 @@ int start_applications(void)
     vk = tuff__vk;
     is_application_validated = has_layer();
     if (!create_instance() || tuff__vulkan_load_instance(&vk, instance) != TUFF_OK) {
-        printf("no instance of Vulkan 1.3\n");
+        printf("no Vulkan 1.3 instance\n");
         return 77;
     }
     wait_semaphores = (PFN_vkWaitSemaphores)vk.vkGetInstanceProcAddr(instance, "vkWaitSemaphores");
@@ -175,7 +175,7 @@ static uint32_t find_family(VkPhysicalDevice physical)
     for (uint32_t i = 0; i < count; i++)
         if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT)
             return i;
-    fail_msg("no queue computes");
+    fail_msg("no compute queue");
     return 0;
 }
 

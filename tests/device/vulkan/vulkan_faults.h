@@ -97,7 +97,7 @@ static void faults_arm(int site, int call, VkResult result)
     faults.armed_result = result;
 }
 
-static bool fails_now(int site)
+static bool is_failing_call(int site)
 {
     if (++faults.calls[site] != faults.armed_call || site != faults.armed_site)
         return false;
@@ -111,7 +111,7 @@ static bool fails_now(int site)
 #define X(name, parameters, arguments)                            \
     static VKAPI_ATTR VkResult VKAPI_CALL fault_##name parameters \
     {                                                             \
-        if (fails_now(SITE_##name))                               \
+        if (is_failing_call(SITE_##name))                         \
             return faults.armed_result;                           \
         return faults.real.name arguments;                        \
     }
@@ -122,7 +122,7 @@ PLAIN_CALLS(X)
     static VKAPI_ATTR VkResult VKAPI_CALL fault_##name(owner from, const info *how,                      \
                                                        const VkAllocationCallbacks *memory, object *out) \
     {                                                                                                    \
-        if (fails_now(SITE_##name))                                                                      \
+        if (is_failing_call(SITE_##name))                                                                \
             return faults.armed_result;                                                                  \
         VkResult result = faults.real.name(from, how, memory, out);                                      \
         faults.alive += result == VK_SUCCESS;                                                            \
@@ -163,7 +163,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL fault_vkCreateComputePipelines(VkDevice de
                                                                      const VkAllocationCallbacks *memory,
                                                                      VkPipeline *out)
 {
-    if (fails_now(SITE_vkCreateComputePipelines))
+    if (is_failing_call(SITE_vkCreateComputePipelines))
         return faults.armed_result;
     VkResult result = faults.real.vkCreateComputePipelines(device, cache, count, how, memory, out);
     faults.alive += result == VK_SUCCESS;
@@ -174,7 +174,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL fault_vkAllocateCommandBuffers(VkDevice de
                                                                      const VkCommandBufferAllocateInfo *how,
                                                                      VkCommandBuffer *out)
 {
-    if (fails_now(SITE_vkAllocateCommandBuffers))
+    if (is_failing_call(SITE_vkAllocateCommandBuffers))
         return faults.armed_result;
     return faults.real.vkAllocateCommandBuffers(device, how, out);
 }

@@ -199,7 +199,7 @@ PFN_vkDeviceWaitIdle vulkan_wait_idle(void)
     return (PFN_vkDeviceWaitIdle)find(instance, "vkDeviceWaitIdle");
 }
 
-void has_nothing_to_say(void **state)
+void no_validation_messages(void **state)
 {
     (void)state;
     assert_int_equal(validation_messages, 0);

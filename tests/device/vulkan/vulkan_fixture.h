@@ -57,7 +57,7 @@ int vulkan_start(void);
 /* Returns vkDeviceWaitIdle, which the driver itself does not use. */
 PFN_vkDeviceWaitIdle vulkan_wait_idle(void);
 /* A test that fails if the layer reported anything. */
-void has_nothing_to_say(void **state);
+void no_validation_messages(void **state);
 
 driver_device *open_device(int index);
 driver_buffer *create_buffer(driver_device *device, uint64_t size);

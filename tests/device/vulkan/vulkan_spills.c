@@ -69,34 +69,34 @@ static struct {
     const char *name;
     uint64_t value;
     VkPipelineExecutableStatisticFormatKHR format;
-} told[3];
-static uint32_t told_count;
+} reported[3];
+static uint32_t reported_count;
 
 static VKAPI_ATTR VkResult VKAPI_CALL tell(VkDevice device, const VkPipelineExecutableInfoKHR *info, uint32_t *count,
                                            VkPipelineExecutableStatisticKHR *out)
 {
     (void)device;
     (void)info;
-    assert_true(!out || *count == told_count);
-    for (uint32_t i = 0; out && i < told_count; i++) {
+    assert_true(!out || *count == reported_count);
+    for (uint32_t i = 0; out && i < reported_count; i++) {
         assert_int_equal(out[i].sType, VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR);
-        snprintf(out[i].name, sizeof out[i].name, "%s", told[i].name);
-        out[i].format = told[i].format;
-        out[i].value.u64 = told[i].value;
+        snprintf(out[i].name, sizeof out[i].name, "%s", reported[i].name);
+        out[i].format = reported[i].format;
+        out[i].value.u64 = reported[i].value;
     }
-    *count = told_count;
+    *count = reported_count;
     return VK_SUCCESS;
 }
 
-static uint64_t told_spills(driver_device *device, driver_program *program, const char *name, uint64_t value)
+static uint64_t spills_reported(driver_device *device, driver_program *program, const char *name, uint64_t value)
 {
     const VkPipelineExecutableStatisticFormatKHR whole = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR;
-    told[0].name = "Instructions";
-    told[0].value = 77;
-    told[1].name = name;
-    told[1].value = value;
-    told[0].format = told[1].format = whole;
-    told_count = 2;
+    reported[0].name = "Instructions";
+    reported[0].value = 77;
+    reported[1].name = name;
+    reported[1].value = value;
+    reported[0].format = reported[1].format = whole;
+    reported_count = 2;
     return spilled(device, program);
 }
 
@@ -105,18 +105,18 @@ static void check_names(driver_device *device, driver_program *program)
 {
     const vulkan_api known = tuff__vk;
     tuff__vk.executable_statistics = tell;
-    assert_int_equal(told_spills(device, program, "Registers", 900), 0);
-    assert_int_equal(told_spills(device, program, "Scratch Memory Size", 2048), 32);
-    assert_int_equal(told_spills(device, program, "Local Memory Size", UINT64_C(16) << 32 | 144), 160);
-    assert_int_equal(told_spills(device, program, "SLM size", 48), 48);
-    assert_int_equal(told_spills(device, program, "Spills", 5), 20);
+    assert_int_equal(spills_reported(device, program, "Registers", 900), 0);
+    assert_int_equal(spills_reported(device, program, "Scratch Memory Size", 2048), 32);
+    assert_int_equal(spills_reported(device, program, "Local Memory Size", UINT64_C(16) << 32 | 144), 160);
+    assert_int_equal(spills_reported(device, program, "SLM size", 48), 48);
+    assert_int_equal(spills_reported(device, program, "Spills", 5), 20);
     /* The size counts, not the number of spill instructions. */
-    told[2] = told[1];
-    told[2].name = "Scratch Memory Size";
-    told[2].value = 1024;
-    told_count = 3;
+    reported[2] = reported[1];
+    reported[2].name = "Scratch Memory Size";
+    reported[2].value = 1024;
+    reported_count = 3;
     assert_int_equal(spilled(device, program), 16);
-    told[2].format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR;
+    reported[2].format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR;
     assert_int_equal(spilled(device, program), 20);
     tuff__vk = known;
 }

@@ -71,16 +71,16 @@ int main(void)
     const char *layers = getenv("TUFF_VALIDATION_LAYERS");
     if (layers && layers[0])
         setenv("VK_LAYER_PATH", layers, 1);
-    const int answer = vulkan_start();
-    if (answer != 0)
-        return answer;
+    const int code = vulkan_start();
+    if (code != 0)
+        return code;
     if (!validated || !has_compiler) {
-        puts(validated ? "no compiler of GLSL" : "no validation layer");
+        puts(validated ? "no GLSL compiler" : "no validation layer");
         return 77;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_layer_has_nothing_to_say_of_training),
-        cmocka_unit_test(has_nothing_to_say),
+        cmocka_unit_test(no_validation_messages),
     };
     return cmocka_run_group_tests_name("vulkan_training", tests, use_fresh_cache, drop_cache);
 }

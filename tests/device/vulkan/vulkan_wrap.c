@@ -624,12 +624,12 @@ int main(void)
         cmocka_unit_test(a_lost_device_stays_lost),          cmocka_unit_test(memory_may_run_out),
     };
 #if defined(TUFF_WITH_SHADERC) && !TUFF_WITH_SHADERC
-    puts("this build compiles no GLSL");
+    puts("built without a GLSL compiler");
     return 77;
 #endif
-    const int answer = start_applications();
+    const int code = start_applications();
     puts(is_application_validated ? "under the validation layer" : "no validation layer is installed");
-    return answer ? answer : cmocka_run_group_tests_name("vulkan_wrap", tests, use_empty_cache, drop_cache);
+    return code ? code : cmocka_run_group_tests_name("vulkan_wrap", tests, use_empty_cache, drop_cache);
 }
 
 #else
