@@ -344,7 +344,7 @@ static void bad_recordings_are_refused(void **state)
         {"{\"t\":\"space\",\"v\":1,\"default\":\"map.size=4\"}\n", TUFF_E_UNSUPPORTED,
          "made:1: candidate: unknown tunable"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[]}\n", TUFF_E_FORMAT, "made:2: 0 times"},
-        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[\"1\"]}\n", TUFF_E_FORMAT, "no whole number"},
+        {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[\"1\"]}\n", TUFF_E_FORMAT, "not an integer"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[-1]}\n", TUFF_E_FORMAT, "negative"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"why\":\"good\"}\n", TUFF_E_FORMAT, "expected times or"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1}\n", TUFF_E_FORMAT, "expected times or"},
