@@ -348,7 +348,7 @@ static void bad_recordings_are_refused(void **state)
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[-1]}\n", TUFF_E_FORMAT, "negative"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"why\":\"good\"}\n", TUFF_E_FORMAT, "expected times or"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1}\n", TUFF_E_FORMAT, "expected times or"},
-        {HEADER "{\"t\":\"point\",\"c\":\"\",\"ns\":[1]}\n", TUFF_E_FORMAT, "nor its program"},
+        {HEADER "{\"t\":\"point\",\"c\":\"\",\"ns\":[1]}\n", TUFF_E_FORMAT, "and a program"},
         {HEADER "{\"t\":\"point\",\"p\":1,\"ns\":[1]}\n", TUFF_E_FORMAT, "not a point with a candidate"},
         {HEADER "{\"t\":\"point\",\"c\":\"map.local_size=2\",\"p\":1,\"ns\":[1]}\n", TUFF_E_FORMAT, "the default"},
         {HEADER "{\"t\":\"point\",\"c\":\"\",\"p\":1,\"ns\":[1", TUFF_E_FORMAT, "made:2"},
