@@ -466,8 +466,8 @@ static void *open_cifar(tuff_device *device, const void *config, uint64_t seed, 
     const long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
     image_set *made = NULL;
     char why[128];
-    snprintf(why, sizeof why, "size %ld is not a multiple of %d bytes: truncated, or not a CIFAR-10 binary file", size,
-             RECORD);
+    snprintf(why, sizeof why,
+             "size %ld is not a positive multiple of %d bytes: truncated, or not a CIFAR-10 binary file", size, RECORD);
     if (size < 0 || size / RECORD > (long)1 << 24 || fseek(file, 0, SEEK_SET) != 0)
         reject(path, "not a regular file, or too large", NULL);
     else if (size == 0 || size % RECORD != 0)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains the models of the example programs in PyTorch, from the same weights on the same batches, and compares curves.
 
-    build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches build/examples/dotgat --steps 2000
-    --set dropout=0 --log-every 20 --log dotgat.csv build/pytorch/bin/python bench/peers/workload_curves.py train
-    dotgat.batches dotgat-pytorch.csv build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg
-    dotgat=dotgat.csv,dotgat-pytorch.csv
+    build/examples/dotgat --steps 2000 --set dropout=0 --save-batches dotgat.batches
+    build/examples/dotgat --steps 2000 --set dropout=0 --log-every 20 --log dotgat.csv
+    build/pytorch/bin/python bench/peers/workload_curves.py train dotgat.batches dotgat-pytorch.csv
+    build/pytorch/bin/python bench/peers/workload_curves.py compare --svg curves.svg dotgat=dotgat.csv,dotgat-pytorch.csv
 
 `bench/compare` creates the environment build/pytorch. A curve has the mean of the loss since the previous line; --every
 N of train sets the number of steps between lines (20), --steps N ends the training early, and --double trains in

@@ -527,8 +527,9 @@ static void load_known(recorder *self)
     }
     self->measured = self->count;
     if (self->count && (tuff__config_count(&self->all[0].config) || self->all[0].count < 2))
-        (void)fail(self, FAIL(TUFF_E_FORMAT,
-                              "record: the first candidate of the recording is not the default, or has no times"));
+        (void)fail(self,
+                   FAIL(TUFF_E_FORMAT,
+                        "record: the first candidate of the recording is not the default, or has fewer than 2 times"));
 }
 
 /* Numbers the programs from 1, because their hashes are long. */

@@ -8,7 +8,7 @@
 
 static bool refuse(const example *model, const char *option, const char *given, const char *wanted)
 {
-    fprintf(stderr, "%s: %s %s: %s\n", model->name, option, given ? given : "", wanted);
+    fprintf(stderr, "%s: %s%s%s: %s\n", model->name, option, given && given[0] ? " " : "", given ? given : "", wanted);
     return false;
 }
 

@@ -60,7 +60,7 @@ tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *
                   tuff_error());
     (void)FAIL(why, "run: %.200s: the driver refuses to launch candidate %.200s: %.200s; %s", key->text, key->candidate,
                tuff__text_get(&reason),
-               is_chosen ? "it was pinned by the user" : "compile the plan again to run without it");
+               is_chosen ? "it was chosen by a pin or a manifest" : "compile the plan again to run without it");
     tuff__text_free(&reason);
     return why;
 }

@@ -41,9 +41,9 @@ void tuff__session_choose_fallback(tuning_task *task)
         tuff__session_record_result(task, &found);
         return;
     }
-    tuff__log(
-        TUFF_LOG_WARNING,
-        "tune: the default kernel of %s and all its fallbacks give wrong results on this device: do not trust its "
-        "results, and please report this",
-        task->text);
+    tuff__log(TUFF_LOG_WARNING,
+              "tune: the default kernel of %s gives wrong results on this device, and no fallback was found that gives "
+              "correct "
+              "ones: do not trust its results, and please report this",
+              task->text);
 }

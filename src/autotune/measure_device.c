@@ -230,9 +230,8 @@ bool tuff__session_lock_device(tuning_session *self, file_lock *out, bool *waite
         return true;
     self->stats.lock_waits++;
     if (!waits_for_others()) {
-        tuff__log(TUFF_LOG_INFO,
-                  "tune: another process is measuring on this device: only remembered results are used. Set "
-                  "TUFF_TUNE_WAIT=1 to wait for it");
+        tuff__log(TUFF_LOG_INFO, "tune: another process is measuring on this device: only cached results are used. Set "
+                                 "TUFF_TUNE_WAIT=1 to wait for it");
         return false;
     }
     *waited = wait_for_device(self, place, out);

@@ -15,8 +15,7 @@ static tuff_status check_field(const tuff_field *field, int index)
         return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": invalid dtype for an input", field->name);
     if (field->shape.rank < 0 || field->shape.rank >= TUFF_MAX_RANK || tuff_shape_count(field->shape) < 0)
         return FAIL(TUFF_E_SHAPE,
-                    "loader: \"%.100s\": invalid shape of a sample: rank %d, expected 0 to %d, "
-                    "or too large",
+                    "loader: \"%.100s\": invalid shape of a sample: rank %d (expected 0 to %d), or too many elements",
                     field->name, field->shape.rank, TUFF_MAX_RANK - 1);
     if ((unsigned)field->collate > TUFF_COLLATE_CONCAT)
         return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": unknown collate value %d", field->name, (int)field->collate);
@@ -26,7 +25,10 @@ static tuff_status check_field(const tuff_field *field, int index)
     if (field->collate != TUFF_COLLATE_STACK && (field->shape.rank < 1 || field->shape.extent[0] < 1))
         return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so its shape needs a first axis",
                     field->name);
-    if (field->rows < 0 || (field->rows > 0 && field->collate != TUFF_COLLATE_CONCAT))
+    if (field->rows < 0)
+        return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is %lld, but must not be negative", field->name,
+                    (long long)field->rows);
+    if (field->rows > 0 && field->collate != TUFF_COLLATE_CONCAT)
         return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is only for concatenated fields", field->name);
     return TUFF_OK;
 }
@@ -185,7 +187,7 @@ static tuff_status check_rows(const batch_field *field, const int64_t *rows, loa
     for (int64_t i = 0; i < slot->count; i++)
         if (rows[i] < 0 || rows[i] > field->rows_max) {
             slot->failed_sample = i;
-            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows, the limit is %lld", field->spec.name,
+            return FAIL(TUFF_E_SHAPE, "\"%.100s\": the source filled %lld rows, expected 0 to %lld", field->spec.name,
                         (long long)rows[i], (long long)field->rows_max);
         }
     return TUFF_OK;

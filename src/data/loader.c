@@ -20,8 +20,8 @@ static tuff_status check_options(const tuff_loader_options *o)
         return FAIL(TUFF_E_USAGE, "loader: batch_size %lld or sample_count %lld is out of range",
                     (long long)o->batch_size, (long long)o->sample_count);
     if (o->workers < 0 || o->workers > WORKERS_MAX || o->ring < 0 || o->ring > RING_MAX)
-        return FAIL(TUFF_E_USAGE, "loader: workers %d or ring %d is out of range: at most %d and %d", o->workers,
-                    o->ring, WORKERS_MAX, RING_MAX);
+        return FAIL(TUFF_E_USAGE, "loader: workers %d or ring %d is out of range: expected 0 to %d and 0 to %d",
+                    o->workers, o->ring, WORKERS_MAX, RING_MAX);
     if (!(o->timeout >= 0 && o->timeout <= 1e6))
         return FAIL(TUFF_E_USAGE, "loader: the timeout must be 0 to 1e6 seconds, got %g", o->timeout);
     if ((unsigned)o->upload > TUFF_UPLOAD_AHEAD)

@@ -178,8 +178,8 @@ tuff_status tuff_device_describe_at(int index, tuff_device_info *info)
     if (!info)
         return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: info is NULL");
     if (index < 0 || index >= count)
-        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d is out of range: expected 0 to %d", index,
-                    count - 1);
+        return FAIL(TUFF_E_USAGE, "tuff_device_describe_at: index %d is out of range: there are %d devices", index,
+                    count);
     return tuff__device_describe(choice_at(index), info);
 }
 

@@ -92,7 +92,7 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     tuff__free(self->cached.data);
     tuff__free(self);
     if (complete)
-        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread: out of memory");
+        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a lock for the compiler thread");
     return NULL;
 }
 

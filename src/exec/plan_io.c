@@ -42,7 +42,8 @@ static tuff_status check_index(const tuff_plan *plan, direction which, int index
     const int count = value_count(plan, which);
     if (index >= 0 && index < count)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "%s: there is no %s %d; the plan has %d", actions[which], nouns[which], index, count);
+    return FAIL(TUFF_E_USAGE, "%s: %s index %d is out of range: the plan has %d", actions[which], nouns[which], index,
+                count);
 }
 
 static int find_by_name(const tuff_plan *plan, direction which, const char *name)

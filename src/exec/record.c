@@ -139,7 +139,7 @@ static tuff_status check_gemm_offset(const memory_buffer *memory)
     const uint64_t first = memory->offset / tuff_dtype_size(memory->dtype);
     return first + (uint64_t)memory->count <= INT32_MAX
                ? TUFF_OK
-               : FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but CLBlast indexes elements with 32 bits",
+               : FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but CLBlast indexes elements with i32",
                       (unsigned long long)first + (unsigned long long)memory->count - 1);
 }
 

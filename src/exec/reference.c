@@ -179,8 +179,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
 {
     const node *input = find_input(plan, name);
     if (!input || (!data && size > 0))
-        return FAIL(TUFF_E_USAGE,
-                    input ? "write: the data of \"%.200s\" is NULL" : "write: there is no input \"%.200s\"",
+        return FAIL(TUFF_E_USAGE, input ? "write: the data of \"%.200s\" is NULL" : "write: no input named \"%.200s\"",
                     name ? name : "(NULL)");
     TRY(check_size("write", name, &input->outputs[0], size));
     return write_part(plan, input, 0, data, size);
@@ -190,7 +189,7 @@ tuff_status tuff__reference_write_double(reference_plan *plan, const char *name,
 {
     const node *input = find_input(plan, name);
     if (!input)
-        return FAIL(TUFF_E_USAGE, "write: there is no input \"%.200s\"", name ? name : "(NULL)");
+        return FAIL(TUFF_E_USAGE, "write: no input named \"%.200s\"", name ? name : "(NULL)");
     TRY(ensure_values(plan, input));
     if (element_count(input) > 0)
         memcpy(plan->values[input->id].value, values, (size_t)element_count(input) * sizeof *values);
@@ -407,7 +406,7 @@ static tuff_status find_result(const reference_plan *plan, const char *name, con
 {
     const int index = find_output(plan, name);
     if (index < 0)
-        return FAIL(TUFF_E_USAGE, "read: there is no output \"%.200s\"", name ? name : "(NULL)");
+        return FAIL(TUFF_E_USAGE, "read: no output named \"%.200s\"", name ? name : "(NULL)");
     *out = plan->graph->outputs[index].tensor;
     return check_has_run(plan, name);
 }

@@ -38,7 +38,7 @@ static tuff_status set_offsets(const launch_list *list, launch *kernel)
         const uint64_t rest = buffer->offset - tuff__binding_offset(list, buffer->offset);
         const uint64_t first = rest / tuff_dtype_size(kernel->chain.buffers[i].dtype);
         if (first + (uint64_t)buffer->count > INT32_MAX)
-            return FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but kernels index elements with 32 bits",
+            return FAIL(TUFF_E_LIMIT, "compile: a buffer reaches element %llu, but kernels index elements with i32",
                         (unsigned long long)first + (unsigned long long)buffer->count - 1);
         kernel->chain.buffers[i].element_offset = (int64_t)first;
     }

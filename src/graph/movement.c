@@ -117,7 +117,7 @@ tuff_tensor *tuff_slice(tuff_tensor *x, const int64_t *start, const int64_t *sto
         const int64_t extent = slice_extent(x->shape.extent[axis], start[axis], stop[axis], stride);
         if (extent < 0)
             return tuff__graph_fail(
-                graph, TUFF_E_SHAPE, "slice: %s: axis %d: start %lld, stop %lld, step %lld is out of range",
+                graph, TUFF_E_SHAPE, "slice: %s: axis %d: start %lld, stop %lld and step %lld select no valid range",
                 SHAPE_TEXT(x->shape), axis, (long long)start[axis], (long long)stop[axis], (long long)stride);
         shape.extent[axis] = extent;
         attributes.start[axis] = extent > 0 ? start[axis] : 0;

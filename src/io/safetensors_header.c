@@ -192,6 +192,7 @@ static tuff_status check_tiling(const tuff_file *file, uint64_t data_size)
             return FAIL(TUFF_E_FORMAT, NAME "its data begin at byte %" PRIu64 ", %s at byte %" PRIu64,
                         entry->tensor.name, entry->begin,
                         entry->begin < previous_end ? "inside the previous tensor, which ends"
+                        : i == 0                    ? "but the first tensor must begin"
                                                     : "after a gap: the previous tensor ends",
                         previous_end);
         if (entry->end > data_size)

@@ -5,7 +5,7 @@
 int tuff__emit_parameter(emitter *self, int64_t value)
 {
     if (value > INT32_MAX || value < INT32_MIN) {
-        self->status = FAIL(TUFF_E_LIMIT, "compile: the index %lld does not fit in 32 bits", (long long)value);
+        self->status = FAIL(TUFF_E_LIMIT, "compile: the index %lld does not fit i32", (long long)value);
         return 0;
     }
     if (!GROW(self->parameters, self->parameter_count, self->parameter_capacity)) {

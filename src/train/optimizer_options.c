@@ -30,7 +30,7 @@ static tuff_status check_numbers(const tuff_optimizer_options *o)
         return FAIL(TUFF_E_USAGE, "optimizer: the learning rate %g is not a positive number",
                     is_positive(o->learning_rate) ? o->elementwise_rate : o->learning_rate);
     if (!(o->beta1 > 0 && o->beta1 < 1 && o->beta2 > 0 && o->beta2 < 1))
-        return FAIL(TUFF_E_USAGE, "optimizer: beta1 %g and beta2 %g must be between 0 and 1", o->beta1, o->beta2);
+        return FAIL(TUFF_E_USAGE, "optimizer: beta1 %g and beta2 %g must be above 0 and below 1", o->beta1, o->beta2);
     /* Kernels compute in f32, and some devices flush denormals to 0, which would give 0 / 0 for a gradient that was
        always 0. */
     if (!(o->epsilon >= (double)FLT_MIN && o->epsilon <= (double)FLT_MAX))

@@ -125,10 +125,9 @@ static tuff_status make_folder(const char *folder, char *path)
     int result = -1;
     UNINTERRUPTED(result, tuff__file.mkdir(path, 0700));
     if (result < 0 && errno != EEXIST)
-        return tuff__fail_errno("make", path);
+        return tuff__fail_errno("create the folder", path);
     if (!tuff__journal_is_private_folder(path))
-        return FAIL(TUFF_E_IO, "cannot use %s: not a directory owned by this user and writable only by this user",
-                    path);
+        return FAIL(TUFF_E_IO, "cannot use %s: not a folder owned by this user and writable only by this user", path);
     return TUFF_OK;
 }
 
@@ -201,7 +200,7 @@ static tuff_status make_file(journal *self, const char *folder)
 {
     journal_owner owner;
     if (!folder)
-        return FAIL(TUFF_E_IO, "there is no cache folder");
+        return FAIL(TUFF_E_IO, "no cache folder");
     tuff__journal_describe_owner(&owner);
     TRY(make_folder(folder, self->path));
     TRY(choose_path(folder, &owner, self->path));

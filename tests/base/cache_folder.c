@@ -145,7 +145,7 @@ static void folders_that_others_can_write_to_are_refused(void **state)
     environment(absolute("own"), NULL, NULL);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         make("own", bad[i]);
-        assert_refused("users other than its owner could write");
+        assert_refused("users other than this one could write");
         assert_int_equal(rmdir(absolute("own")), 0);
     }
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -235,7 +235,7 @@ static void other_users_have_no_part_in_it(void **state)
     assert_int_equal(choose_in_child(run_as_set_uid), TUFF_E_IO);
     assert_int_equal(choose_in_child(run_as_set_gid), TUFF_E_IO);
     assert_int_equal(chown(absolute("own"), SOMEBODY, SOMEBODY), 0);
-    assert_refused("users other than its owner could write");
+    assert_refused("users other than this one could write");
     make("home", 0700);
     assert_int_equal(chown(absolute("home"), SOMEBODY, SOMEBODY), 0);
     environment(NULL, NULL, absolute("home"));

@@ -302,8 +302,8 @@ expect 1 "not a regular file" "$tuff" cache list
 expect 2 "not a regular file" "$tuff" cache prune
 rmdir "$file"
 cp aside "$file" && chmod 666 "$file"
-expect 1 "users other than its owner" "$tuff" cache list
-expect 2 "users other than its owner" "$tuff" cache retune --all
+expect 1 "users other than this one" "$tuff" cache list
+expect 2 "users other than this one" "$tuff" cache retune --all
 cmp -s aside "$file" || fail "a file that others may write was changed"
 chmod 600 "$file"
 rm -f "$file.lock" && mkdir "$file.lock"
@@ -313,13 +313,13 @@ cmp -s aside "$file" || fail "a store without its lock was changed"
 rmdir "$file.lock"
 expect 0 "2 win" "$tuff" cache list
 chmod 777 cache/tune/v1
-expect 2 "users other than its owner could write to" "$tuff" cache list
+expect 2 "users other than this one could write to" "$tuff" cache list
 chmod 700 cache/tune/v1
 mv cache/tune/v1 cache/tune/real && ln -s real cache/tune/v1
 expect 2 "is not a folder" "$tuff" cache list
 rm cache/tune/v1 && mv cache/tune/real cache/tune/v1
 chmod 777 cache
-expect 2 "users other than its owner could write to" "$tuff" cache list
+expect 2 "users other than this one could write to" "$tuff" cache list
 chmod 700 cache
 expect 2 "HOME is not an absolute path; set TUFF_CACHE_DIR" env -u TUFF_CACHE_DIR -u XDG_CACHE_HOME -u HOME "$tuff" cache list
 expect 2 "TUFF_CACHE_DIR is empty" env TUFF_CACHE_DIR= "$tuff" cache list
@@ -327,7 +327,7 @@ expect 2 "TUFF_CACHE_DIR is empty" env TUFF_CACHE_DIR= "$tuff" cache list
 expect 2 "plain" env TUFF_CACHE_DIR="$work/plain" "$tuff" cache list
 if [ "$(id -u)" -eq 0 ]; then
     chown 65534 "$file"
-    expect 1 "users other than its owner" "$tuff" cache list
+    expect 1 "users other than this one" "$tuff" cache list
     chown 0 "$file"
 else
     chmod 500 cache/tune/v1

@@ -350,7 +350,7 @@ static void checks_rows(void **state)
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
     rows = -1;
     loader = tuff_loader_create(NULL, &options);
-    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_SHAPE, "-1 rows, the limit is 3");
+    expect_error(tuff_loader_next(loader, NULL, NULL), TUFF_E_SHAPE, "-1 rows, expected 0 to 3");
     assert_int_equal(tuff_loader_destroy(loader), TUFF_OK);
     rows = 3;
     field.collate = TUFF_COLLATE_CONCAT;

@@ -283,13 +283,13 @@ static void where_nothing_can_be_written_there_is_no_journal(void **state)
     assert_int_equal(mkdir(scratch_path("open"), 0755), 0);
     assert_int_equal(mkdir(scratch_path("open/inflight"), 0755), 0);
     assert_int_equal(chmod(scratch_path("open/inflight"), 0777), 0);
-    assert_no_journal(scratch_path("open"), "not a directory owned by this user");
+    assert_no_journal(scratch_path("open"), "not a folder owned by this user");
     /* A link to elsewhere: nothing there is touched. */
     assert_int_equal(mkdir(scratch_path("link"), 0755), 0);
     assert_int_equal(mkdir(scratch_path("elsewhere"), 0755), 0);
     scratch_write("elsewhere/dead.1.2", "", 0);
     assert_int_equal(symlink("../elsewhere", scratch_path("link/inflight")), 0);
-    assert_no_journal(scratch_path("link"), "not a directory");
+    assert_no_journal(scratch_path("link"), "not a folder");
     assert_int_equal(access(scratch_path("elsewhere/dead.1.2"), F_OK), 0);
     if (geteuid() != 0) {
         assert_int_equal(mkdir(scratch_path("closed"), 0500), 0);

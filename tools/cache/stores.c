@@ -95,7 +95,7 @@ int cache_find_keys(const cli_verb *verb, const tuff_cache *cache, const cache_s
                         ways == 0 ? "expected a KEY, or --op PATTERN" : "keys can be selected in only one way");
     if (which->prefix && (!which->prefix[0] || strlen(which->prefix) > 32 ||
                           strspn(which->prefix, "0123456789abcdef") != strlen(which->prefix)))
-        return cli_fail(verb, EXIT_USAGE, "expected the first of a key's 32 hexadecimal digits, got \"%s\"",
+        return cli_fail(verb, EXIT_USAGE, "expected a prefix of a key's 32 hexadecimal digits, got \"%s\"",
                         which->prefix);
     const tuff_status status = collect(cache, which, out);
     const int code = status == TUFF_OK ? check_keys(verb, which, out) : cache_fail(verb, "listing the keys");

@@ -39,7 +39,7 @@ static void fail(examination *self, const char *format, ...)
 {
     va_list list;
     self->failures++;
-    printf("  WRONG: ");
+    printf("  ERROR: ");
     va_start(list, format);
     (void)vprintf(format, list);
     va_end(list);
@@ -121,7 +121,7 @@ static void examine_ops(examination *self)
             examine_op(self, (op_code)op, dtypes[i], &tried, &cases);
         }
     printf("  %d pairs of op and dtype, %d cases in %.0f s%s\n", tried, cases, elapsed(begin),
-           is_complete ? "" : ", stopped when time ran out: `tuff verify` runs all");
+           is_complete ? "" : ", stopped early: `tuff verify` runs all");
     (void)is_lost(self);
 }
 

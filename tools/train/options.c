@@ -185,10 +185,11 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
                     "--validate %s instead of the checkpoint's %s: the result will differ from an uninterrupted run\n",
                     given->validate, settings->validate);
         else
-            fprintf(stderr,
-                    "--validate %s: the checkpoint has no validation, so it was also trained on text that is held out "
-                    "now\n",
-                    given->validate);
+            fprintf(
+                stderr,
+                "--validate %s: the checkpoint was trained without validation: text that is held out from now on may "
+                "have been trained on\n",
+                given->validate);
         run_state_forget_best(&settings->state);
         settings->held_out_hash = 0;
     }

@@ -56,10 +56,11 @@ typedef struct tuning {
     }
 
 /* A row for verbs that run one plan many times. */
-#define TUNING_BACKGROUND_OPTION(tuning)                                                            \
-    {                                                                                               \
-        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,            \
-        .help = "measure while the device is idle, not before the first run; implies --tune quick", \
+#define TUNING_BACKGROUND_OPTION(tuning)                                                                             \
+    {                                                                                                                \
+        .name = "--tune-background", .kind = CLI_SWITCH, .value = &(tuning)->background,                             \
+        .help =                                                                                                      \
+            "measure while the device is idle, not before the first run; --tune quick unless another mode is given", \
     }
 
 /* A row for verbs that only measure. */

@@ -95,7 +95,7 @@ static tuff_status ensure_private_folder(char *out)
     if (!S_ISDIR(info.st_mode))
         return FAIL(TUFF_E_IO, "no cache folder: %s is not a folder", out);
     if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)))
-        return FAIL(TUFF_E_IO, "no cache folder: users other than its owner could write to %s", out);
+        return FAIL(TUFF_E_IO, "no cache folder: users other than this one could write to %s", out);
     return TUFF_OK;
 }
 

@@ -49,7 +49,7 @@ static tuff_status check_readable(const char *path, const struct stat *info, boo
     if (!S_ISREG(info->st_mode))
         return FAIL(TUFF_E_IO, "cannot read %s: not a regular file", path);
     if (is_private && (info->st_uid != geteuid() || (info->st_mode & (S_IWGRP | S_IWOTH)) || info->st_nlink != 1))
-        return FAIL(TUFF_E_IO, "cannot read %s: users other than its owner could have written it", path);
+        return FAIL(TUFF_E_IO, "cannot read %s: users other than this one could have written it", path);
     return TUFF_OK;
 }
 

@@ -26,7 +26,7 @@ static tuff_status check_own(int fd, const char *path, uint64_t *size)
     if (!S_ISREG(info.st_mode))
         return FAIL(TUFF_E_IO, "cannot write %s: not a regular file", path);
     if (info.st_uid != geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) || info.st_nlink != 1)
-        return FAIL(TUFF_E_IO, "cannot write %s: users other than its owner could write it", path);
+        return FAIL(TUFF_E_IO, "cannot write %s: users other than this one could write it", path);
     *size = (uint64_t)info.st_size;
     return TUFF_OK;
 }

@@ -32,7 +32,7 @@ static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2
         tuff__graph_fail(
             graph, TUFF_E_SHAPE,
             "%s: %s: windows of %lld %s with stride %lld and padding %lld: size and stride must be at least 1, "
-            "the padding smaller than a window, and a window not larger than the padded image",
+            "the padding at least 0 and smaller than a window, and a window not larger than the padded image",
             op, SHAPE_TEXT(x->shape), (long long)size, i ? "columns" : "rows", (long long)out->stride[i],
             (long long)padding);
         return NULL;
