@@ -32,7 +32,7 @@ typedef enum tuff_matrix_units {
 } tuff_matrix_units;
 
 /* Whether the driver kills kernels that run for some seconds, which loses the device. */
-typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_THERE, TUFF_WATCHDOG_NONE } tuff_watchdog;
+typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_PRESENT, TUFF_WATCHDOG_NONE } tuff_watchdog;
 
 /* Whether the driver offers matrix units, and if they are not used, why: explains cooperative_matrix. */
 typedef enum tuff_matrix_state {

@@ -115,7 +115,7 @@ tuff_status tuff__plan_list_keys(tuff_plan *plan)
     tuff_status status = tuff__session_find_keys(&self);
     if (status == TUFF_OK)
         status = tuff__session_list_keys(&self, &plan->keys);
-    tuff__session_end(&self);
+    tuff__session_close_stores(&self);
     return status;
 }
 
@@ -126,7 +126,7 @@ tuff_status tuff__plan_count_keys(const tuff_plan *plan, tuff_tune_stats *stats)
     const tuff_status status = tuff__session_find_keys(&self);
     stats->tasks = self.stats.tasks;
     stats->keys = stats->hits[TIER_DEFAULT] = stats->misses[TUFF_TUNE_MISS_UNKNOWN] = self.stats.keys;
-    tuff__session_end(&self);
+    tuff__session_close_stores(&self);
     return status;
 }
 
@@ -148,7 +148,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     self.external_measurer = self.survives_crashes ? &in_worker : NULL;
     const tuff_status status = tune(&self, plan);
     tuff__session_tidy(&self);
-    tuff__session_end(&self);
+    tuff__session_close_stores(&self);
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.plan_compile_nanoseconds;
     plan->tuning = self.stats;
     return status;

@@ -131,7 +131,7 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
     for (int key = tuff__budget_next(budget); key >= 0 && !self->stopped && !self->lost;
          key = tuff__budget_next(budget)) {
         tuning_task *task = &self->tasks[key];
-        if (task->search != NULL && elapsed(self) >= tuff__budget_search_end(budget))
+        if (task->search != NULL && elapsed(self) >= tuff__budget_race_begin(budget))
             break;
         TRY(task->search == NULL ? open_key(self, budget, key) : tuff__search_step(task->search, SLICE));
         spend(self, budget, key);
@@ -270,7 +270,7 @@ tuff_status tuff__session_open_journal(tuning_session *self)
     return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
 }
 
-tuff_status tuff__session_open(tuning_session *self)
+tuff_status tuff__session_open_device(tuning_session *self)
 {
     TRY(tuff__session_open_journal(self));
     if (self->bench == NULL)
@@ -280,7 +280,7 @@ tuff_status tuff__session_open(tuning_session *self)
     return TUFF_OK;
 }
 
-void tuff__session_close(tuning_session *self)
+void tuff__session_close_device(tuning_session *self)
 {
     tuff__session_log_close(self);
     tuff__compile_pool_close(self);
@@ -318,10 +318,10 @@ tuff_status tuff__session_measure_all(tuning_session *self)
 
 static tuff_status measure_in_process(tuning_session *self)
 {
-    tuff_status status = tuff__session_open(self);
+    tuff_status status = tuff__session_open_device(self);
     if (status == TUFF_OK && !self->lost)
         status = tuff__session_measure_all(self);
-    tuff__session_close(self);
+    tuff__session_close_device(self);
     return status;
 }
 

@@ -397,7 +397,7 @@ void tuff__session_tidy(const tuning_session *self)
         tuff__cache_trim(CACHE_LIMIT);
 }
 
-void tuff__session_end(tuning_session *self)
+void tuff__session_close_stores(tuning_session *self)
 {
     for (int i = 0; i < self->task_count; ++i)
         tuff__lowered_clear(&self->tasks[i]);

@@ -152,7 +152,7 @@ void tuff__session_tidy(const tuning_session *self);
 
 /* Finds the keys of the plan's tasks. Tasks get their defaults; nothing is looked up. */
 tuff_status tuff__session_find_keys(tuning_session *self);
-/* Opens the stores; tuff__session_end closes them. */
+/* Opens the stores; tuff__session_close_stores closes them. */
 tuff_status tuff__session_open_stores(tuning_session *self);
 /* Whether nothing is remembered about the device; whether this session may measure; the number of damaged lines. */
 bool tuff__session_has_no_records(const tuning_session *self);
@@ -162,7 +162,7 @@ uint64_t tuff__session_count_damaged(const tuning_session *self);
 tuff_status tuff__session_look_up(tuning_session *self);
 /* The same with stores that are open already. If a key has no winner here, searches those of other environments too. */
 tuff_status tuff__session_look_up_widely(tuning_session *self);
-void tuff__session_end(tuning_session *self);
+void tuff__session_close_stores(tuning_session *self);
 
 /* Returns the chosen configurations by task, NULL for the default. *any: whether one differs from the default. The
    caller frees *out, even after a failure. */
@@ -180,11 +180,11 @@ tuff_status tuff__session_open_journal(tuning_session *self);
 tuff_status tuff__session_measure(tuning_session *self);
 /* The same in parts: opens what measuring needs, including a bench device if possible; measures one task to its
    end, with the status of tuff__search_step; closes everything. */
-tuff_status tuff__session_open(tuning_session *self);
+tuff_status tuff__session_open_device(tuning_session *self);
 tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);
 /* Measures all tasks that need it; begin and budget must be set. */
 tuff_status tuff__session_measure_all(tuning_session *self);
-void tuff__session_close(tuning_session *self);
+void tuff__session_close_device(tuning_session *self);
 /* The log of candidates (candidate_log.c), if the options name one. Failure to write it is only logged. */
 void tuff__session_log_open(tuning_session *self);
 void tuff__session_log_close(tuning_session *self);

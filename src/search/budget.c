@@ -136,7 +136,7 @@ static bool may_get_slice(const budget_key *key, double least)
 
 int tuff__budget_next(const tune_budget *self)
 {
-    if (self->elapsed >= tuff__budget_search_end(self))
+    if (self->elapsed >= tuff__budget_race_begin(self))
         return -1;
     const double unit = unit_of(self), least = least_weight(self, unit);
     int best = -1;
@@ -154,7 +154,7 @@ static double estimate_race(const tune_budget *self, int key)
     return RACE_OVERHEAD + (tuff__budget_is_minor(self, key) ? MINOR_RACE_RUNS : RACE_RUNS) * run;
 }
 
-uint64_t tuff__budget_search_end(const tune_budget *self)
+uint64_t tuff__budget_race_begin(const tune_budget *self)
 {
     const double error = self->estimated > 0 ? self->raced / self->estimated : default_error;
     double races = 0;

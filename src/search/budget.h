@@ -35,7 +35,7 @@ int tuff__budget_next(const tune_budget *self);
 
 /* Returns when the races should begin, counted from the start: early enough for all weighed keys that have not been
    raced, but not before half of the time is spent. */
-uint64_t tuff__budget_search_end(const tune_budget *self);
+uint64_t tuff__budget_race_begin(const tune_budget *self);
 /* Call this after a key's race, with the time it took, which updates the estimate for others. The key gets no more
    slices. */
 void tuff__budget_note_race(tune_budget *self, int key, uint64_t elapsed, uint64_t nanoseconds);

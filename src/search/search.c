@@ -247,7 +247,7 @@ static bool defer(search *self, candidate *one)
 {
     if (self->best < 0 || one->had_turn || is_exempt(one) || one->spilled <= self->candidates[self->best].spilled)
         return false;
-    self->counts.demoted++;
+    self->counts.deferred++;
     one->is_deferred = true;
     release(self, one);
     return true;

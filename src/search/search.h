@@ -89,7 +89,7 @@ typedef struct evaluator {
 typedef struct search_counts {
     uint64_t lowered, duplicates; /* duplicates: lowered to a program that was tried before */
     uint64_t compiled, samples, verified;
-    uint64_t demoted; /* deferred because they spill; compiled again when their turn comes */
+    uint64_t deferred; /* tried later, because they spill: compiled again when their turn comes */
     uint64_t rejected[EVALUATION_COUNT];
     uint64_t races, discarded; /* discarded: because the clocks changed during the race */
 } search_counts;

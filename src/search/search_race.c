@@ -191,7 +191,7 @@ static racer *choose(race *contest, double gain)
 
 /* Whether a was faster in significantly more of the rounds that both ran than chance gives to equals. If a core has two
    speeds, because others use it too, the medians of equals may be far apart, since each is one of the two. */
-static bool leads(const racer *a, const racer *b)
+static bool is_clearly_faster(const racer *a, const racer *b)
 {
     int lead = 0;
     for (int i = 0; i < a->count && i < b->count; i++)
@@ -216,14 +216,14 @@ static outcome confirm(search *self, race *contest, const racer *winner)
         if (!tuff__search_goes_on(self))
             return ENDED;
         /* Ending at the first look that is good enough would favour luck, so an early end takes twice the margin. */
-        is_open =
-            round < RETIMED_ROUNDS || (!is_default && (are_within(&again, &defaults, 2) || !leads(&again, &defaults)));
+        is_open = round < RETIMED_ROUNDS ||
+                  (!is_default && (are_within(&again, &defaults, 2) || !is_clearly_faster(&again, &defaults)));
     }
     const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
     if (change > max_drift * before && change > combined_spread(&again, winner))
         return DRIFTED;
-    const bool gains =
-        again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) && leads(&again, &defaults);
+    const bool gains = again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) &&
+                       is_clearly_faster(&again, &defaults);
     return is_default || gains ? CONFIRMED : NOT_FASTER;
 }
 

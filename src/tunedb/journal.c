@@ -62,7 +62,7 @@ static void read_system_file(const char *path, char *out, size_t size)
 
 /* proc(5): the start time is field 22. Fields are counted from the end of the process name, which may contain
    anything. */
-uint64_t tuff__process_start(uint64_t pid)
+uint64_t tuff__process_start_time(uint64_t pid)
 {
     char path[64], stat[1024];
     (void)snprintf(path, sizeof path, "/proc/%" PRIu64 "/stat", pid);
@@ -79,7 +79,7 @@ void tuff__journal_describe_owner(journal_owner *out)
 {
     memset(out, 0, sizeof *out);
     out->pid = (uint64_t)getpid();
-    out->start = tuff__process_start(out->pid);
+    out->start = tuff__process_start_time(out->pid);
     read_system_file(tuff__boot_id_path, out->boot, sizeof out->boot);
     out->boot[strcspn(out->boot, "\n")] = 0;
     if (gethostname(out->host, sizeof out->host - 1) != 0 || !out->host[0])

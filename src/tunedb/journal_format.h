@@ -47,7 +47,7 @@ typedef union journal_slot {
 void tuff__journal_describe_owner(journal_owner *out);
 /* Returns when the process `pid` was started, in clock ticks since boot; 0 if that is unknown or there is no such
    process. */
-uint64_t tuff__process_start(uint64_t pid);
+uint64_t tuff__process_start_time(uint64_t pid);
 uint64_t tuff__journal_owner_check(const journal_owner *owner);
 uint64_t tuff__journal_check(const journal_page *page);
 /* "<host>.<pid>.<start>" */

@@ -56,7 +56,7 @@ static owner_state owner_state_without_lock(const recovery *self, const journal_
         return OWNER_DEAD;
     if (getpgid((pid_t)owner->pid) < 0 && errno == ESRCH)
         return OWNER_DEAD;
-    const uint64_t start = tuff__process_start(owner->pid);
+    const uint64_t start = tuff__process_start_time(owner->pid);
     return start && owner->start && start != owner->start ? OWNER_DEAD : OWNER_ALIVE;
 }
 

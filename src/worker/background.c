@@ -174,7 +174,7 @@ static void *run_tuning(void *state)
     tuff__worker_end(self->worker);
     self->keys_left = 0;
     tuff__background_publish(self);
-    tuff__session_end(&self->tuning_session);
+    tuff__session_close_stores(&self->tuning_session);
     return NULL;
 }
 
@@ -323,7 +323,7 @@ static void stop(void *state)
 static void free_all(void *state)
 {
     background *self = state;
-    tuff__session_end(&self->tuning_session);
+    tuff__session_close_stores(&self->tuning_session);
     tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);

@@ -49,16 +49,16 @@ void begin_tuner(tuning_session *self, tuff_plan *plan)
         .fusion = &plan->fusion, .options = &tuned_quickly, .device = plan->device, .log = -1, .limit = UINT64_MAX};
     self->begin = tuff__nanoseconds();
     assert_int_equal(tuff__session_look_up(self), TUFF_OK);
-    assert_int_equal(tuff__session_open(self), TUFF_OK);
+    assert_int_equal(tuff__session_open_device(self), TUFF_OK);
 }
 
 void end_tuner(tuning_session *self)
 {
     for (int i = 0; i < self->task_count; i++)
         tuff__evaluator_clear(&self->tasks[i]);
-    tuff__session_close(self);
+    tuff__session_close_device(self);
     assert_null(self->compile_pool);
-    tuff__session_end(self);
+    tuff__session_close_stores(self);
 }
 
 int draw_candidates(tuning_task *task, uint64_t defaults, search_candidate *out, int most)

@@ -96,21 +96,21 @@ static void time_is_kept_for_the_races(void **state)
 {
     (void)state;
     tune_budget *self = make(10 * SECOND, 2);
-    assert_true(tuff__budget_search_end(self) == 10 * SECOND);
+    assert_true(tuff__budget_race_begin(self) == 10 * SECOND);
     tuff__budget_weigh(self, 0, 2, 1000000);
-    const uint64_t one = tuff__budget_search_end(self);
+    const uint64_t one = tuff__budget_race_begin(self);
     assert_in_range(one, 9 * SECOND + SECOND / 2, 10 * SECOND - SECOND / 10);
     tuff__budget_weigh(self, 1, 1, 1000000);
-    assert_true(10 * SECOND - tuff__budget_search_end(self) == 2 * (10 * SECOND - one));
-    tuff__budget_note_slice(self, 0, tuff__budget_search_end(self) - 1, 9, 1000000, false);
+    assert_true(10 * SECOND - tuff__budget_race_begin(self) == 2 * (10 * SECOND - one));
+    tuff__budget_note_slice(self, 0, tuff__budget_race_begin(self) - 1, 9, 1000000, false);
     assert_true(tuff__budget_next(self) >= 0);
-    tuff__budget_note_slice(self, 0, tuff__budget_search_end(self), 10, 1000000, false);
+    tuff__budget_note_slice(self, 0, tuff__budget_race_begin(self), 10, 1000000, false);
     assert_int_equal(tuff__budget_next(self), -1);
     assert_int_equal(tuff__budget_next_race(self), 0);
     /* Races take three times as long as predicted: the remaining time is for the other key. */
     const uint64_t believed = 10 * SECOND - one;
     tuff__budget_note_race(self, 0, 9 * SECOND, 3 * believed);
-    assert_in_range(10 * SECOND - tuff__budget_search_end(self), 3 * believed - 9, 3 * believed + 9);
+    assert_in_range(10 * SECOND - tuff__budget_race_begin(self), 3 * believed - 9, 3 * believed + 9);
     assert_int_equal(tuff__budget_next_race(self), 1);
     tuff__budget_note_race(self, 1, 9 * SECOND, 1);
     assert_int_equal(tuff__budget_next_race(self), -1);
@@ -118,7 +118,7 @@ static void time_is_kept_for_the_races(void **state)
     /* Long kernels in a short time: half of it is for the search. */
     self = make(2 * SECOND, 1);
     tuff__budget_weigh(self, 0, 1, SECOND);
-    assert_true(tuff__budget_search_end(self) == SECOND);
+    assert_true(tuff__budget_race_begin(self) == SECOND);
     tuff__budget_destroy(self);
 }
 
@@ -232,7 +232,7 @@ static double tune_shared(graph *self, uint64_t whole, uint64_t seed)
         spend(self, on, i, 1, whole);
     for (int key; (key = tuff__budget_next(on)) >= 0;) {
         assert_false(tuff__budget_is_minor(on, key));
-        spend(self, on, key, 4, tuff__budget_search_end(on));
+        spend(self, on, key, 4, tuff__budget_race_begin(on));
     }
     for (int key; (key = tuff__budget_next_race(on)) >= 0;)
         finish(self, on, key);
@@ -254,7 +254,7 @@ static double tune_expected(graph *self, uint64_t whole, uint64_t seed)
         tuff__budget_expect(on, i, error * weight);
     }
     for (int key; (key = tuff__budget_next(on)) >= 0;)
-        spend(self, on, key, self->slices[key] ? 4 : 1, tuff__budget_search_end(on));
+        spend(self, on, key, self->slices[key] ? 4 : 1, tuff__budget_race_begin(on));
     for (int key; (key = tuff__budget_next_race(on)) >= 0;)
         finish(self, on, key);
     end_searches(self);

@@ -134,7 +134,7 @@ static void what_spills_is_tried_last_and_the_least_first(void **state)
     search_result found = run_listed(128, 64, 0);
     expect_order((const int[]){4, 12, 6, 8}, 4);
     assert_int_equal(found.end, SEARCH_EXHAUSTED);
-    assert_int_equal(found.counts.demoted, 2);
+    assert_int_equal(found.counts.deferred, 2);
     assert_int_equal(found.counts.compiled, 6);
     assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
     assert_int_equal(found.timed, 4);
@@ -142,7 +142,7 @@ static void what_spills_is_tried_last_and_the_least_first(void **state)
     spilled_by_rows[4] = 64;
     found = run_listed(128, 64, 0);
     expect_order((const int[]){4, 6, 12, 8}, 4);
-    assert_int_equal(found.counts.demoted, 1);
+    assert_int_equal(found.counts.deferred, 1);
 }
 
 /* The candidate without spills shows that spilling is not necessary. */
@@ -197,7 +197,7 @@ static void the_default_and_what_was_remembered_are_run(void **state)
     const search_result found = run(
         &device, (search_settings){.cached = &cached, .portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
     expect_order((const int[]){4, 8, 6}, 3);
-    assert_int_equal(found.counts.demoted, 0);
+    assert_int_equal(found.counts.deferred, 0);
     assert_true(found.default_nanoseconds > 0 && found.is_final);
 }
 
@@ -228,7 +228,7 @@ static void without_spills_nothing_changes(void **state)
             const search_result found = run(&devices[i], settings);
             assert_true(devices[i].compiled_log == devices[0].compiled_log);
             assert_true(tuff__config_equal(&found.winner, &expected.winner));
-            assert_int_equal(found.counts.demoted, 0);
+            assert_int_equal(found.counts.deferred, 0);
         }
     }
 }
@@ -273,7 +273,7 @@ static void where_all_spill_the_best_is_found(void **state)
         const uint64_t best = best_time(&device);
         const search_result found = run(&device, (search_settings){.patience = -1, .seed = seed});
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
-        assert_true(found.counts.demoted > 0);
+        assert_true(found.counts.deferred > 0);
         assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
         assert_true((double)fault_time(&device, &found.winner) <= 1.01 * (double)best);
     }
@@ -296,9 +296,9 @@ static void patience_waits_for_what_was_put_aside(void **state)
         fault_device device = {.seed = seed, .flatness = 1, .spills = all_but_the_default};
         const search_result found = run(&device, (search_settings){.seed = seed});
         assert_int_equal(found.end, SEARCH_PATIENCE);
-        assert_true(found.counts.demoted >= 1);
+        assert_true(found.counts.deferred >= 1);
         assert_in_range(found.counts.compiled, 17, 17 + 8);
-        assert_int_equal(found.counts.compiled - 17, found.counts.demoted < 8 ? found.counts.demoted : 8);
+        assert_int_equal(found.counts.compiled - 17, found.counts.deferred < 8 ? found.counts.deferred : 8);
     }
 }
 
@@ -313,7 +313,7 @@ static uint64_t at_random(const fault_device *self, const tune_config *config)
 static void limits_hold_for_what_was_put_aside(void **state)
 {
     (void)state;
-    int demoted = 0;
+    int deferred = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         const search_settings settings = {
             .seed = seed, .prefetch = (int)seed % 4, .max_compiles = 40, .patience = seed % 2 ? 6 : -1};
@@ -321,7 +321,7 @@ static void limits_hold_for_what_was_put_aside(void **state)
         whole.share[FAULT_WRONG] = whole.share[FAULT_COMPILE] = whole.share[FAULT_ZERO] = 0.1;
         sliced = whole;
         const search_result found = run(&whole, settings);
-        demoted += found.counts.demoted > 0;
+        deferred += found.counts.deferred > 0;
         assert_true(found.end == SEARCH_COMPILES || (seed % 2 && found.end == SEARCH_PATIENCE));
         const evaluator by = fault_begin(&sliced);
         search *self;
@@ -334,7 +334,7 @@ static void limits_hold_for_what_was_put_aside(void **state)
         tuff__search_end(self);
         assert_int_equal(sliced.broken + sliced.live_count + sliced.expected, 0);
     }
-    assert_true(demoted >= 30);
+    assert_true(deferred >= 30);
 }
 
 int main(void)

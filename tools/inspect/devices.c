@@ -60,9 +60,9 @@ static void format_matrix_units(const tuff_device_info *info, char out[96])
 
 static const char *watchdog_text(const tuff_device_info *info)
 {
-    return info->watchdog == TUFF_WATCHDOG_NONE    ? "none"
-           : info->watchdog == TUFF_WATCHDOG_THERE ? "kills long kernels: work is split into short submissions"
-                                                   : "unknown: work is split into short submissions";
+    return info->watchdog == TUFF_WATCHDOG_NONE      ? "none"
+           : info->watchdog == TUFF_WATCHDOG_PRESENT ? "kills long kernels: work is split into short submissions"
+                                                     : "unknown: work is split into short submissions";
 }
 
 /* Prints what differs between vendors and drivers. */

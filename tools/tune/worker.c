@@ -264,7 +264,7 @@ static tuff_status find_keys(server *self)
                                 .yield = self->job.tuning.background ? yield : NULL,
                                 .user = self};
     TRY(look_up_keys(self));
-    TRY(tuff__session_open(session));
+    TRY(tuff__session_open_device(session));
     atomic_store(&shared.journal, session->journal);
     return TUFF_OK;
 }
@@ -383,12 +383,12 @@ static void end(server *self)
     tuff_graph_destroy(self->graph);
     atomic_store(&shared.journal, NULL);
     if (session->bench)
-        tuff__session_close(session);
+        tuff__session_close_device(session);
     else
         tuff_device_close(self->device);
     if (session->store && session->stats.measured > 0 && tuff__store_tidy(session->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: cannot compact the cache: %s", tuff_error());
-    tuff__session_end(session);
+    tuff__session_close_stores(session);
     tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
 }

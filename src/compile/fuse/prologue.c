@@ -72,7 +72,8 @@ static double ops_of_element(fused_chain *chain, int operand)
 
 /* Whether a prologue pays: computing the chain with every load of an element must take less time than a task of its
    own, which costs a dispatch, a pass that stores the elements, one that reads them, and the chain once. */
-static bool pays(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain, int operand)
+static bool is_profitable(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain,
+                          int operand)
 {
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
     const cost_parameters cost = tuff__cost_parameters(&policy.target);
@@ -95,7 +96,7 @@ static tuff_status try_prologue(struct fusion *fusion, struct task *task, const 
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool possible = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
     facts->prologue_fused = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
-                                                           pays(fusion, task, at, &chain, operand));
+                                                           is_profitable(fusion, task, at, &chain, operand));
     facts->materialized = !facts->prologue_fused;
     tuff__chain_free(&chain);
     if (!facts->prologue_fused)

@@ -242,7 +242,7 @@ static bool keeps_for_long(const rewriting *self, const bundle *joined)
     return any_late && early >= MAX_KEPT;
 }
 
-static bool pays(const rewriting *self, const bundle *joined, const tuff_tensor *x)
+static bool is_profitable(const rewriting *self, const bundle *joined, const tuff_tensor *x)
 {
     if (keeps_for_long(self, joined))
         return false;
@@ -275,7 +275,7 @@ static bool merge(rewriting *self, node **members, const factor *factors, int co
     while (apply_next_op(self, &joined))
         continue;
     if (self->graph->status != TUFF_OK ||
-        !tuff__pass_decides(self->passes, TUNABLE_fusion_columns, pays(self, &joined, members[0]->inputs[0])))
+        !tuff__pass_decides(self->passes, TUNABLE_fusion_columns, is_profitable(self, &joined, members[0]->inputs[0])))
         return false;
     replace_parts(self, &joined);
     return true;

@@ -55,7 +55,7 @@ static run_of_parts find_run(const rewriting *self, const node *concat, int firs
 
 /* Whether joining pays. All y but one have to wait in memory for the joined product; a product of its own would read
    each while it is still in a cache. */
-static bool pays(const rewriting *self, const run_of_parts *run)
+static bool is_profitable(const rewriting *self, const run_of_parts *run)
 {
     const tuff_shape *x = &run->products[0]->inputs[0]->shape;
     merge_cost cost = {.rows = x->extent[0], .inner = x->extent[1], .count = run->count};
@@ -105,7 +105,7 @@ static void merge_parts(rewriting *self, node *concat)
     for (int i = 0; i < concat->input_count && self->graph->status == TUFF_OK;) {
         const run_of_parts run = find_run(self, concat, i);
         const bool joined =
-            run.count > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_gradients, pays(self, &run));
+            run.count > 1 && tuff__pass_decides(self->passes, TUNABLE_fusion_gradients, is_profitable(self, &run));
         const int taken = joined ? run.count : 1;
         concat->inputs[count] = joined ? join(self, &run) : concat->inputs[i];
         ++count;

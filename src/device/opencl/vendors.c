@@ -81,7 +81,7 @@ static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device
         return TUFF_WATCHDOG_NONE;
     if (tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query") &&
         tuff__cl.GetDeviceInfo(id, KERNEL_EXEC_TIMEOUT_NV, sizeof ends, &ends, NULL) == CL_SUCCESS)
-        return ends ? TUFF_WATCHDOG_THERE : TUFF_WATCHDOG_NONE;
+        return ends ? TUFF_WATCHDOG_PRESENT : TUFF_WATCHDOG_NONE;
     return TUFF_WATCHDOG_UNKNOWN;
 }
 

@@ -260,7 +260,7 @@ static tuff_plan *compile_product(tuff_device *device, tuff_dtype dtype, int64_t
 static void a_watchdog_is_asked_for(void **state)
 {
     (void)state;
-    assert_int_equal(describe("opencl", RTX_3060).watchdog, TUFF_WATCHDOG_THERE);
+    assert_int_equal(describe("opencl", RTX_3060).watchdog, TUFF_WATCHDOG_PRESENT);
     assert_int_equal(describe("opencl", NVIDIA_A2).watchdog, TUFF_WATCHDOG_NONE);
     assert_int_equal(describe("opencl", RX_6950).watchdog, TUFF_WATCHDOG_UNKNOWN);
     const bool is_paced[] = {true, false, true};
