@@ -193,7 +193,7 @@ typedef struct tuff_tune_stats {
     uint64_t compile_nanoseconds;  /* of these: compiling, or waiting for a compilation */
     uint64_t sample_nanoseconds;   /* of these: timing */
     uint64_t verify_nanoseconds;   /* of these: checking results */
-    uint64_t prefetched;           /* those of compiles done in advance by other threads, on GPUs; some in vain */
+    uint64_t prefetched;           /* those of compiles done in advance by other threads, on GPUs; some unused */
     uint64_t prefetch_nanoseconds; /* spent by those threads together; not part of nanoseconds */
     uint64_t damaged_lines;        /* of the cache's files */
     uint64_t lock_waits;           /* how often another process was measuring on the device */

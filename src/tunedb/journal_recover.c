@@ -240,7 +240,7 @@ static bool is_journal_name(const char *name)
     return name[0] != '.' && numbers == 2;
 }
 
-/* Whether a journal is our own: opening and closing it would release its lock. */
+/* Whether a journal is this process's own: opening and closing it would release its lock. */
 static bool is_own_name(const recovery *self, const char *name)
 {
     const size_t length = strlen(self->own_name);

@@ -71,8 +71,8 @@ tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const 
 typedef void (*pin_listener)(const cache_file *file, void *state);
 tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener on_pin,
                                   void *state, int *count);
-/* Drops the records of one kind and of these keys from all our wanted files or, if an environment is given, from our
-   file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
+/* Drops the records of one kind and of these keys from all of the user's wanted files or, if an environment is given,
+   from the user's file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
 typedef struct cache_drop {
     record_kind kind;
     const hash128 *keys;

@@ -152,7 +152,7 @@ typedef struct importing {
     int count, capacity;
 } importing;
 
-/* Whether our record of the same key is to be kept. */
+/* Whether the user's record of the same key is to be kept. */
 static bool is_kept(const tune_store *here, const tune_record *record)
 {
     const tune_record *known = tuff__store_superseded(here, record);
