@@ -2,7 +2,7 @@
    with linear attention (without softmax) between them, and the product of the codes as a gate.
 
    Shapes: B batch, C channels, s image size, p patch size, T = (s / p)² + 1 tokens (the class token, then patches), D
-   width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalises over D, without gain and bias. */
+   width, n heads, N = mult · D / n elements of a code, L recurrences. LN normalizes over D, without gain and bias. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -56,7 +56,7 @@ int64_t example_pick(example_random *self, const int64_t *choices, int count); /
    `most`. */
 int64_t example_random_extent(example_random *self, int64_t most);
 
-/* How a parameter is initialised. */
+/* How a parameter is initialized. */
 typedef enum example_init_kind {
     EXAMPLE_CONSTANT, /* all elements are scale */
     EXAMPLE_NORMAL,   /* normal, mean 0, standard deviation scale */

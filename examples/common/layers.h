@@ -4,7 +4,7 @@
 
 #include "example.h"
 
-/* Adds NAME.weight [out,in], initialised uniformly as in Glorot & Bengio (2010), and NAME.bias [out], zeros. */
+/* Adds NAME.weight [out,in], initialized uniformly as in Glorot & Bengio (2010), and NAME.bias [out], zeros. */
 void example_add_linear(example_parameters *list, int64_t in, int64_t out, const char *name, ...)
     __attribute__((format(printf, 4, 5)));
 /* Adds such a layer for each of several names, separated by spaces. */
@@ -15,7 +15,7 @@ void example_add_norm(example_parameters *list, int64_t width, const char *name,
 /* x [...,in] · NAME.weightᵀ + NAME.bias */
 tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
-/* Layer normalisation over the last axis with NAME.gain and NAME.bias. */
+/* Layer normalization over the last axis with NAME.gain and NAME.bias. */
 tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
 /* The transpose of a matrix. */

@@ -1,4 +1,4 @@
-/* The parameters of a model: listed, created on a device, and initialised. */
+/* The parameters of a model: listed, created on a device, and initialized. */
 #include "parameters.h"
 
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include "example.h"
 
-/* Creates and initialises the parameters of a model. If noise > 0, constants get normal noise of that size and copies
+/* Creates and initializes the parameters of a model. If noise > 0, constants get normal noise of that size and copies
    get values of their own, so that a check does not depend on zeros, ones or equal layers. The caller destroys the set.
    NULL on failure. */
 tuff_parameters *example_parameters_make(const example *model, const void *config, tuff_device *device, uint64_t seed,

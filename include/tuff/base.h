@@ -12,7 +12,7 @@
    then say what went wrong. Lookups such as tuff_parameters_find also return NULL, without an error. Wrong use is an
    error (TUFF_E_USAGE), except that accessors such as tuff_array_dtype need a valid pointer.
 
-   Reserved fields of structs are for later versions: set them to zero, most easily with designated initialisers.
+   Reserved fields of structs are for later versions: set them to zero, most easily with designated initializers.
 
    The library never aborts, exits, prints, throws or installs a signal handler. With tuff_tune_options.background it
    calls atexit, because tuning threads must have left the drivers before these are unloaded: once for the first thread,

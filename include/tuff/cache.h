@@ -68,7 +68,7 @@ typedef struct tuff_cache_record {
     const char *kernels;          /* version of the kernel texts that was measured */
     const char *library;          /* version of tuff that wrote the record */
     const char *reason;           /* rejected: "crash", "hang", "wrong", "race", "compile", ...; pin: who pinned it */
-    const char *phase;            /* rejected: "compile", "first-run", "bench", "verify" */
+    const char *phase;            /* rejected: "compile", "compile-ahead", "first-run", "bench", "verify", "launch" */
     uint64_t time;                /* seconds since 1970 */
     int file;                     /* index of its file for tuff_cache_file; -1: a file outside the selection */
     uint64_t reserved[8];
@@ -103,10 +103,10 @@ TUFF_API tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *dev
 TUFF_API tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index, tuff_cache_match *match);
 
 /* Pins a key to a candidate: plans compiled from now on for the device use it; "" is the default. device NULL: on all
-   devices for which the cache has the key. count, which may be NULL, receives the number of environments in which the
-   key was pinned. Fails with TUFF_E_FORMAT if the text is not a key or a candidate, TUFF_E_UNSUPPORTED or TUFF_E_LIMIT
-   if this version has no such tunable or value or the candidate was rejected there, TUFF_E_IO if the cache cannot be
-   written. */
+   devices, among those that the cache was opened for, for which it has the key. count, which may be NULL, receives the
+   number of environments in which the key was pinned. Fails with TUFF_E_FORMAT if the text is not a key or a candidate,
+   TUFF_E_UNSUPPORTED or TUFF_E_LIMIT if this version has no such tunable or value or the candidate was rejected there,
+   TUFF_E_IO if the cache cannot be written. */
 TUFF_API tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const char *key,
                                     const char *candidate, int *count);
 /* The same for key `index` of a plan, on the plan's device. TUFF_E_UNSUPPORTED or TUFF_E_LIMIT also if the key's kernel

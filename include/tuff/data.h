@@ -49,7 +49,7 @@ typedef struct tuff_batch_target {
     int64_t number;         /* number of the batch, counted over all epochs from 0 */
     int64_t epoch, count;   /* count: samples; batch_size, or fewer in a last batch (keep_last) */
     const int64_t *indices; /* indices of the samples; NULL for an endless set */
-    void *const *data;      /* by field. STACK and PAD: room for batch_size samples. CONCAT: likewise, with sample i
+    void *const *data;      /* by field. STACK and PAD: room for batch_size samples. CONCAT: the same, with sample i
                                beginning at row i · shape.extent[0]; the loader closes the gaps */
     int64_t *const *rows;   /* by field: number of rows of each sample, as in tuff_sample */
     char *message;          /* as in tuff_sample */

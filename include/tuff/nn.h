@@ -39,11 +39,11 @@ TUFF_API tuff_tensor *tuff_glu(tuff_tensor *x, int axis);                  /* fi
 TUFF_API tuff_tensor *tuff_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_log_softmax(tuff_tensor *x, int axis);
 TUFF_API tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep);
-/* Normalisation over the last `trailing` axes, with the biased variance and with eps added under the root. gain and
+/* Normalization over the last `trailing` axes, with the biased variance and with eps added under the root. gain and
    bias have the shape of these axes, or are NULL. */
 TUFF_API tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int trailing, double eps);
 TUFF_API tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, double eps);
-/* x [N,C,...]: normalisation with statistics over each of `groups` equal groups of channels and all further axes; gain
+/* x [N,C,...]: normalization with statistics over each of `groups` equal groups of channels and all further axes; gain
    and bias are [C] or NULL. */
 TUFF_API tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bias, int groups, double eps);
 /* x [..., in] · weight [in, out] + bias [out], which may be NULL -> [..., out]. */

@@ -109,7 +109,7 @@ TUFF_API tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis
 /* out = x; out[.., indices[.., c, ..], ..] += source[.., c, ..]. Values with the same index are added in the order of
    c, so the result is always bit-identical. */
 TUFF_API tuff_tensor *tuff_scatter_add(tuff_tensor *x, tuff_tensor *indices, tuff_tensor *source, int axis);
-/* Running sum along axis: each element is the sum of the elements up to and including it. */
+/* Cumulative sum along axis: each element is the sum of the elements up to and including it. */
 TUFF_API tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis);
 
 #ifdef __cplusplus

@@ -39,7 +39,7 @@ typedef struct tuff_task_info {
        selections, conversions and scatters count as none. */
     double operations;
     uint64_t nanoseconds; /* in the last tuff_plan_profile; 0: not profiled yet */
-    uint64_t start;   /* nanoseconds from the start of the first task to this one's, by the device's clock; likewise */
+    uint64_t start;       /* in that profile: nanoseconds since the start of the first task, by the device's clock */
     tuff_phase phase; /* for a task shared by several phases: that of its matmul, attention or scatter if it has one,
                          else the latest phase of the values it stores */
     uint32_t reserved32;

@@ -144,7 +144,7 @@ typedef struct tuff_optimizer_options {
     /* Chooses which parameters, or rows of them, a step updates; NULL: all. Norms and clipping still cover all
        gradients, and the step counter, on which rates and the bias correction of moments depend, counts every step.
        Averages begin as w in the first step, masked or not. Quantities that an update rule computes over a whole tensor
-       still use all rows, masked or not: Muon's orthogonalised matrices, Adafactor's root mean squares, and its column
+       still use all rows, masked or not: Muon's orthogonalized matrices, Adafactor's root mean squares, and its column
        moments, which change if any row is updated. */
     tuff_update_chooser choose;
     void *choose_user;
@@ -187,7 +187,7 @@ typedef struct tuff_optimizer_tensors {
     tuff_tensor *skipped_in_row; /* i32: skipped steps since the last good one; stays at skip_limit once there */
     tuff_tensor
         *tensor_norms; /* [parameters], by index, like gradient_norm: NULL unless tensor_norms is set; 0: frozen */
-    tuff_tensor *group_norms; /* [groups], likewise */
+    tuff_tensor *group_norms; /* [groups]; NULL unless tensor_norms is set */
 } tuff_optimizer_tensors;
 /* Adds a training step to loss's graph: gradients of loss with respect to all parameters, clipping, the update of
    parameters and state, and the increment of the counter. loss has rank 0. The graph must read the parameters through

@@ -1,6 +1,6 @@
 /* Tuning. A kernel has variants, and each variant has tile sizes, vector widths and work-group sizes. When a graph is
-   compiled, the candidates are measured on the device at hand, and the fastest one is remembered in the cache
-   (tuff/cache.h), so that the next start measures nothing.
+   compiled, the candidates can be measured on the device at hand, and the fastest one is cached (tuff/cache.h), so that
+   the next start measures nothing.
 
    The options are in tuff_tune_options, to which tuff_compile_options.tuning points. tuff_plan_tune_stats
    (tuff/profile.h) reports what tuning did for a plan. */
@@ -14,9 +14,9 @@ extern "C" {
 #endif
 
 typedef enum tuff_tune_mode {
-    TUFF_TUNE_CACHED, /* the default: uses what the cache remembers and measures nothing */
+    TUFF_TUNE_CACHED, /* the default: uses cached results and measures nothing */
     TUFF_TUNE_OFF,    /* ignores the cache and uses the library's default for the class of device */
-    TUFF_TUNE_QUICK,  /* measures what the cache does not remember, for at most 10 seconds */
+    TUFF_TUNE_QUICK,  /* measures keys that are not cached, for at most 10 seconds */
     TUFF_TUNE_NORMAL, /* the same for at most 60 seconds, 120 on machines with fewer than 8 cores */
     TUFF_TUNE_MAX     /* the same for at most 10 minutes, and continues searches that had stopped improving */
 } tuff_tune_mode;
@@ -155,7 +155,7 @@ typedef enum tuff_tune_hit {
     TUFF_TUNE_HIT_SAME,         /* measured in the same environment: this device with this driver */
     TUFF_TUNE_HIT_OTHER_DRIVER, /* measured on this device with another version of the driver */
     TUFF_TUNE_HIT_NEAREST,      /* measured here for the same task with nearby dimensions */
-    TUFF_TUNE_HIT_SEED,         /* the default, with a remembered candidate for a search to start from */
+    TUFF_TUNE_HIT_SEED,         /* the default, with a cached candidate for a search to start from */
     TUFF_TUNE_HIT_PORTFOLIO,    /* the default, with built-in candidates for a search to start from */
     TUFF_TUNE_HIT_DEFAULT,      /* the default, and nothing to start a search from */
     TUFF_TUNE_HIT_COUNT
@@ -193,7 +193,7 @@ typedef struct tuff_tune_stats {
     uint64_t compile_nanoseconds;  /* of these: compiling, or waiting for a compilation */
     uint64_t sample_nanoseconds;   /* of these: timing */
     uint64_t verify_nanoseconds;   /* of these: checking results */
-    uint64_t prefetched;           /* those of compiles done in advance by other threads, on GPUs; some in vain */
+    uint64_t prefetched;           /* those of compiles done in advance by other threads, on GPUs; some unused */
     uint64_t prefetch_nanoseconds; /* spent by those threads together; not part of nanoseconds */
     uint64_t damaged_lines;        /* of the cache's files */
     uint64_t lock_waits;           /* how often another process was measuring on the device */

@@ -75,7 +75,7 @@ tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_info *inf
     return TUFF_OK;
 }
 
-/* Keeps one-time costs out of a profile: the driver's work at a kernel's first run, and memory that nobody touched
+/* Keeps one-time costs out of a profile: the driver's work at a kernel's first run, and memory that was never touched
    before. A plan that never ran runs once first. Weights of which the plan keeps repacked copies may have changed since
    its last run, so these are refreshed. */
 static tuff_status warm_up(tuff_plan *plan)

@@ -310,7 +310,7 @@ static tuff_status run_clean(tuning_task *task, const search_candidate *candidat
     return tuff__candidate_run_once(task->slots[candidate->slot]);
 }
 
-/* Verifies the candidate on a task of other extents. If there is no such task, the verdict so far stands. kept: see
+/* Verifies the candidate on a task of other extents. If there is no such task, keeps the evaluation so far. kept: see
    tuff__oracle_check_ragged. */
 static tuff_status check_ragged(tuning_task *task, const search_candidate *candidate, const test_buffers *kept,
                                 char *fault, size_t size)

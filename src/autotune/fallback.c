@@ -1,5 +1,5 @@
 /* Plain kernels for tasks whose default must not run. They are chosen without measuring if an earlier process found the
-   default wrong or died of it; fallback_check.c chooses among them by measuring. */
+   default wrong or was ended by it; fallback_check.c chooses among them by measuring. */
 #include <string.h>
 
 #include "autotune/session.h"

@@ -8,7 +8,8 @@
 
 /* Set once a candidate hung or took the device down. Nothing more is measured in this process then. */
 extern atomic_bool tuff__tune_is_off;
-/* When the current step began (tuff__nanoseconds); a driver may never return from a step. 0 if no step is under way. */
+/* When the current step began (tuff__nanoseconds); a driver may never return from a step. 0 if no step is in
+   progress. */
 extern _Atomic uint64_t tuff__tune_step_begin;
 
 #endif

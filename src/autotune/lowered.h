@@ -1,6 +1,6 @@
-/* The launches of lowered candidates. A candidate is lowered once, when a search asks what can be made of it. The
-   launches wait here until the candidate is compiled (compile_pool.h, evaluator.c), and are freed once they ran or the
-   candidate is dropped. For the thread that steps the searches only; the caller owns what tuff__lowered_get returns. */
+/* The launches of lowered candidates. A candidate is lowered once, when a search asks for its estimate. The launches
+   wait here until the candidate is compiled (compile_pool.h, evaluator.c), and are freed once they ran or the candidate
+   is dropped. For the thread that steps the searches only; the caller owns what tuff__lowered_get returns. */
 #ifndef TUFF_AUTOTUNE_LOWERED_H
 #define TUFF_AUTOTUNE_LOWERED_H
 
@@ -19,8 +19,9 @@ tuff_status tuff__lowered_estimate(const tuning_task *task, const tune_config *c
 /* Hands out the kept launches, or lowers the configuration now. The caller frees *out, which is NULL on failure. */
 tuff_status tuff__lowered_get(const tuning_task *task, const tune_config *config, lowered_candidate **out);
 void tuff__lowered_free(lowered_candidate *self); /* NULL is allowed */
-/* drop frees the launches that were lowered for a configuration as it was asked for; clear frees those of a task. */
+/* Frees the launches of a configuration, given as it was requested. */
 void tuff__lowered_drop(const tuning_task *task, const tune_config *config);
+/* Frees all launches of a task. */
 void tuff__lowered_clear(const tuning_task *task);
 
 #endif

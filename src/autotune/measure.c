@@ -251,7 +251,7 @@ static tuff_status measure_once(tuning_session *self)
 
 static tuff_status measure(tuning_session *self)
 {
-    /* Reserves 2 % of the budget for steps under way, so that measuring usually ends within it. */
+    /* Reserves 2 % of the budget for steps in progress, so that measuring usually ends within it. */
     self->limit = self->begin + self->budget - self->budget / 50;
     int before, remaining = count_wanted(self);
     do {

@@ -1,6 +1,5 @@
-/* A session's keys: finds the tasks of a graph and their keys, looks up what is remembered about each
-   (tunedb/lookup.h), and hands out the chosen configurations. measure.c continues from here if something is to be
-   measured. */
+/* A session's keys: finds the tasks of a graph and their keys, looks up what is cached for each (tunedb/lookup.h), and
+   hands out the chosen configurations. measure.c continues from here if something is to be measured. */
 #include "autotune/session.h"
 
 #include <string.h>
@@ -66,7 +65,7 @@ static bool is_refused(const tuning_task *task, const tune_config *config)
     return false;
 }
 
-/* Whether a remembered candidate can be lowered here and now. */
+/* Whether a cached candidate can be lowered here and now. */
 static bool is_usable(const char *candidate, void *state)
 {
     const tuning_task *task = state;
@@ -137,7 +136,8 @@ static void race_again(tuning_task *task, const tune_record *found)
         add_seed(task, found->runners_up[i]);
 }
 
-/* Whether a search of ours that ended for lack of budget or patience is worth continuing: only with much more of it. */
+/* Whether to continue an earlier search that ran out of time or patience: the first with at least twice the time, the
+   second only in mode MAX. */
 static bool is_worth_continuing(const tuning_session *self, const tune_lookup_result *result)
 {
     const tune_record *win = result->record;

@@ -1,5 +1,5 @@
 /* A tuning session: the tuner of one graph, with a tuning_task for every key. session.c finds the keys and looks up
-   what is remembered about them, measure.c spends the budget, evaluator.c works on candidates for the searches,
+   what is cached for them, measure.c spends the budget, evaluator.c works on candidates for the searches,
    compile_pool.c compiles ahead, records.c writes results. api/tune_plan.c starts sessions; worker/ measures one in
    another process. */
 #ifndef TUFF_AUTOTUNE_SESSION_H
@@ -49,7 +49,7 @@ typedef struct tuning_task {
     tune_config seeds[TUNE_SEEDS], portfolio[TUNE_SEEDS];
     int seed_count, portfolio_count;
     bool wants_measuring;
-    tune_record known;                /* the record of this key on this device, if a search goes on from it */
+    tune_record known;                /* the record of this key on this device, if the search continues from it */
     bool is_race;                     /* only what another driver found is measured, against the default */
     tune_config refused[MAX_REFUSED]; /* by the driver, when the plan was about to run with them */
     int refused_count;
@@ -65,7 +65,7 @@ typedef struct tuning_task {
     tune_config noted_leader;     /* the leader that was recorded last; the default: none */
     bool is_done;                 /* counted in keys_done */
     bool is_default_bad;          /* the default's results are wrong */
-    bool lacks_memory;            /* no memory for the default while other keys hold theirs */
+    bool lacks_memory;            /* too little memory to measure the default while other keys are measured */
     bool is_cold;                 /* the default was timed with its weights out of the caches */
     uint64_t default_nanoseconds; /* approximate; 0: not known yet */
     uint64_t default_compile;     /* nanoseconds that the default's programs took to compile */
@@ -80,7 +80,7 @@ typedef struct tuning_session {
     char environment_text[ENVIRONMENT_SIZE];
     tune_stores stores;
     bool is_wide;      /* stores includes those of other environments */
-    tune_store *store; /* stores.items[0], ours */
+    tune_store *store; /* stores.items[0], the user's */
     tune_store *manifest;
     journal *journal; /* open while measuring */
     int log;          /* descriptor of the log of candidates; -1: none */
@@ -98,7 +98,7 @@ typedef struct tuning_session {
     bool is_background;                /* the plan that is tuned is in use */
     bool survives_crashes;             /* a worker measures while a compilation waits: crashes do not stop it */
     /* Set in a worker that measures for a plan in use, else NULL. Returns when the device may be used, or with
-       `stopped` set; adds the time it waited to begin and limit. is_between: no step is under way. */
+       `stopped` set; adds the time it waited to begin and limit. is_between: no step is in progress. */
     void (*yield)(struct tuning_session *self, bool is_between);
     void *user;
     bool stopped, lost, had_bench;                  /* had_bench: the lost device is not the plan's */
@@ -113,7 +113,7 @@ typedef struct tuning_session {
     uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
     uint64_t compile_limit; /* for any candidate; 0: not known yet */
-    double peak_rate;       /* f32 operations per nanosecond of the bench; 0: not measured; INFINITY: in vain */
+    double peak_rate;       /* f32 operations per nanosecond of the bench; 0: unmeasured; INFINITY: measuring failed */
 } tuning_session;
 
 /* Returns the nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only
@@ -123,9 +123,9 @@ uint64_t tuff__session_roofline(tuning_task *task);
 tuff_device *tuff__session_bench(const tuning_session *self);
 /* Whether that device is a GPU, so that compiling does not disturb it. */
 bool tuff__session_is_on_gpu(const tuning_session *self);
-/* Opens a separate device for candidates, so that a candidate that takes it down does not take the plan's device with
-   it; closes it. */
+/* Opens a separate device, so that a crashing candidate cannot affect the plan's. */
 void tuff__session_open_bench(tuning_session *self);
+/* Closes it. */
 void tuff__session_close_bench(tuning_session *self);
 /* Notes how long a compilation took. The limit for later ones is derived from that. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
@@ -154,7 +154,7 @@ void tuff__session_tidy(const tuning_session *self);
 tuff_status tuff__session_find_keys(tuning_session *self);
 /* Opens the stores; tuff__session_close_stores closes them. */
 tuff_status tuff__session_open_stores(tuning_session *self);
-/* Whether nothing is remembered about the device; whether this session may measure; the number of damaged lines. */
+/* Whether nothing is cached for the device; whether this session may measure; the number of damaged lines. */
 bool tuff__session_has_no_records(const tuning_session *self);
 bool tuff__session_wants_measuring(const tuning_session *self);
 uint64_t tuff__session_count_damaged(const tuning_session *self);
@@ -171,7 +171,7 @@ tuff_status tuff__session_collect_choices(const tuning_session *self, const tune
 tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out);
 /* Resets all tasks to their defaults. */
 void tuff__session_forget_choices(tuning_session *self);
-/* Call this if the driver refused a task's configuration: the task gets the next best one that is remembered, else its
+/* Call this if the driver refused a task's configuration: the task gets the next best one in the cache, else its
    default. Returns false if it had the default already, or if a manifest allows no other. */
 bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why);
 /* TUFF_E_OOM_HOST is the only error. */

@@ -125,7 +125,7 @@ static arena_block *arena_block_create(size_t capacity)
     return block;
 }
 
-/* The first block is the one being filled. A large request gets a block of its own behind it, so that the space left in
+/* The first block is the one being filled. A large request gets a block of its own after it, so that the space left in
    the first is not lost. */
 void *tuff__arena_alloc(arena *self, size_t size)
 {

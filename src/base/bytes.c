@@ -1,4 +1,4 @@
-/* Serialisation to and from bytes. */
+/* Serialization to and from bytes. */
 #include "base/bytes.h"
 
 #include <limits.h>

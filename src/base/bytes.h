@@ -1,4 +1,4 @@
-/* Serialisation of numbers and texts as little-endian bytes, for messages between processes and for files. Input is
+/* Serialization of numbers and texts as little-endian bytes, for messages between processes and for files. Input is
    untrusted: after the first missing or invalid value the reader is marked as failed, and every later value is 0 or
    empty. */
 #ifndef TUFF_BASE_BYTES_H

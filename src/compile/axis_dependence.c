@@ -146,7 +146,7 @@ static tuff_status unite_gathered(subgraph *self, const node *at)
     return TUFF_OK;
 }
 
-/* Likewise, everything that is added to an element lies in its own line of the source. */
+/* As in unite_gathered, everything that is added to an element lies in its own line of the source. */
 static tuff_status unite_scattered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;

@@ -1,6 +1,6 @@
 /* Files of records, read with pread instead of being mapped. Both use the kernel's page cache, and a batch is copied to
-   staging memory anyway. But if somebody truncates the file while it is in use, pread returns a short read, which
-   becomes an error, whereas a mapping would end the process with SIGBUS. */
+   staging memory anyway. But if the file is truncated while it is in use, pread returns a short read, which becomes an
+   error, whereas a mapping would end the process with SIGBUS. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* The front door to devices: all that the library above may call. It validates, locks, counts, keeps programs (in
-   memory and on disk) and makes the loss of a device permanent; then it calls a driver. Nothing here knows tensors or
-   ops. */
+/* Devices: all that the library above may call. Arguments are checked and the lock is taken, then a driver is called.
+   Programs are kept (in memory and on disk), work is counted, and the loss of a device is permanent. Nothing here knows
+   tensors or ops. */
 #ifndef TUFF_DEVICE_DEVICE_H
 #define TUFF_DEVICE_DEVICE_H
 
@@ -46,6 +46,7 @@ void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);
 /* tuff_device_open with that limit from the beginning, so that it holds for the kernels of the self-test too. */
 tuff_device *tuff__device_open_limited(const char *name, uint64_t nanoseconds);
+/* Whether a compilation was abandoned; the device is then lost for this process. */
 bool tuff__device_is_stuck(tuff_device *device);
 /* Sets how long a wait may see no progress before it returns TUFF_E_TIMEOUT; 0: the driver's default. */
 void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);

@@ -184,7 +184,7 @@ typedef struct driver {
     void (*set_timeout)(driver_device *device, uint64_t nanoseconds);
     /* After wait: returns the nanoseconds that each command took in the last submission of a timed recording. */
     tuff_status (*timestamps)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
-    /* Likewise, returns when each command began, by a clock of the driver. */
+    /* After wait: returns when each command began, by a clock of the driver. */
     tuff_status (*start_times)(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
     /* All may be NULL if an application's own objects cannot be used. wrap: like describe and open; handles is the

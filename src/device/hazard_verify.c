@@ -1,5 +1,5 @@
-/* Proves that the barriers of a recording cover every hazard. Vulkan's rule is applied to the bindings anew, pair by
-   pair, without sharing any code with tuff__set_barriers, whose faults this is meant to find. */
+/* Proves that the barriers of a recording cover every hazard. Vulkan's rule is applied to the bindings themselves, pair
+   by pair, without sharing any code with tuff__set_barriers, whose faults this is meant to find. */
 #include "device/device.h"
 
 #include <stdlib.h>

@@ -16,7 +16,8 @@ static void destroy_dummy_program(driver_device *device, driver_program *built)
     (void)device, (void)built;
 }
 
-/* The two kinds of recordings: one that dispatches, and one that only copies and clears, for results nobody sees. */
+/* The two kinds of recordings: one that dispatches, and one that only copies and clears, for results that are never
+   read. */
 static char dispatching, transferring;
 
 static tuff_status create_dummy_recording(driver_device *device, const command *commands, int count, bool timed,

@@ -1,5 +1,5 @@
-/* Programs at the front door: one for each distinct request, shared as long as somebody holds it; looked up in memory,
-   then in the cache folder, then compiled. */
+/* Programs: one for each distinct request, shared while it is referenced; looked up in memory, then in the cache
+   folder, then compiled. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* Recordings at the front door: checks commands, sets their barriers, counts submissions. */
+/* Recordings: commands are checked and their barriers set, then the driver is called; submissions are counted. */
 #include "base/alloc.h"
 #include "device/state.h"
 

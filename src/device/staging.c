@@ -1,5 +1,5 @@
-/* Staging memory at the front door: loaders upload from it and checkpoints download to it. The reference device, whose
-   memory is the host's, copies immediately. */
+/* Staging memory: loaders upload from it and checkpoints download to it. The reference device, whose memory is the
+   host's, copies immediately. */
 #include <string.h>
 
 #include "base/alloc.h"

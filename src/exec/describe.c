@@ -122,7 +122,7 @@ static int operations_of_value(const chain_value *value)
 }
 
 /* Returns the operations of a launch that walks a chain: each value counts once for each point at which it differs,
-   however often the kernel computes it; a reduction or running sum counts one per element. */
+   however often the kernel computes it; a reduction or cumulative sum counts one per element. */
 static double chain_operations(const fused_chain *chain)
 {
     const uint32_t all = (1u << chain->rank) - 1;

@@ -1,6 +1,6 @@
 /* The executor of the reference device: evaluates the nodes in building order. Each value is a block of doubles that
    lives from its node to its last use. Arrays are read when a run starts and assigned when it ends, both with the
-   device locked, so that runs and other threads' accesses to arrays are serialised. */
+   device locked, so that runs and other threads' accesses to arrays are serialized. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Attention as a primitive: builds the forward and backward nodes, with inputs in the order of tuff__attention_inputs.
-   The forward pass is two nodes: the log-sum-exp of each row of scores, and the result, which is normalised by it.
+   The forward pass is two nodes: the log-sum-exp of each row of scores, and the result, which is normalized by it.
    Gradients recompute the weights from the log-sum-exp instead of keeping them, as in FlashAttention, so no matrix of
    scores is ever in memory. composite/attention.c chooses between this and a composition of other ops. */
 #include "graph/builder.h"

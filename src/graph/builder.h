@@ -49,7 +49,7 @@ tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 /* Inserts step - 1 zeros between the elements along axis. */
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
-/* tuff_unfold, but always as an UNFOLD node, even if a reshape would do: the compiler recognises image patches by
+/* tuff_unfold, but always as an UNFOLD node, even if a reshape would do: the compiler recognizes image patches by
    it. */
 tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t step, int64_t dilation);
 /* Returns the gradient of UNFOLD: for each element, the sum of the gradients of all windows that contain it. */

@@ -1,5 +1,6 @@
-/* Builders of reductions and running sums. Nodes keep reduced axes with extent 1, so that the result broadcasts against
-   the operand; dropping the axes is a RESHAPE, which costs nothing. Composites of these are in composite/reduce.c. */
+/* Builders of reductions and cumulative sums. Nodes keep reduced axes with extent 1, so that the result broadcasts
+   against the operand; dropping the axes is a RESHAPE, which costs nothing. Composites of these are in
+   composite/reduce.c. */
 #include "graph/builder.h"
 
 /* Converts the axes to a mask; each must be legal and given once. */
@@ -71,7 +72,7 @@ tuff_tensor *tuff_reduce_max(tuff_tensor *x, const int *axes, int count, bool ke
     return reduce(OP_REDUCE_MAX, x, axes, count, keep);
 }
 
-/* The node is always the whole running sum; the compiler splits long ones. */
+/* The node is always the whole cumulative sum; the compiler splits long ones. */
 tuff_tensor *tuff_cumsum(tuff_tensor *x, int axis)
 {
     tuff_tensor *failure;

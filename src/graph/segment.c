@@ -127,7 +127,7 @@ static void find_fixed(const tuff_graph *graph, bool *fixed)
     }
 }
 
-/* Numbers every segment anew in each call: two calls of tuff_gradients never share copies. */
+/* Gives every segment a new number in each call: two calls of tuff_gradients never share copies. */
 tuff_status tuff__recomputation_begin(tuff_graph *graph, recomputation *out)
 {
     *out = (recomputation){.graph = graph};

@@ -1,5 +1,5 @@
 /* jansson builds a tree of many small blocks, so a scan bounds the memory that a text may cost before the parser sees
-   it. jansson's allocator is process-wide: it is replaced by ours at first use. */
+   it. jansson's allocator is process-wide: it is replaced by tuff's at first use. */
 #include "io/json.h"
 
 #include <string.h>

@@ -287,7 +287,7 @@ static void emit_points(emitter *self, int pass, bool vector)
         tuff__emit_epilogue_prefetch(self);
 }
 
-/* Writes a running sum that is stored at every element. */
+/* Writes a cumulative sum that is stored at every element. */
 static void emit_scan(emitter *self)
 {
     const chain_reduction *scan = &self->chain->reductions[0];

@@ -35,7 +35,7 @@ typedef struct emitter {
     int vec;
     bool aligned_only;    /* vectors may only be accessed whole at aligned addresses (GLSL) */
     int *first_pass;      /* per value of a row in vectors: the first pass that computes it, or -1 */
-    int *last_pass;       /* likewise: the last pass found so far to need it, or -1 */
+    int *last_pass;       /* the same: the last pass found so far to need it, or -1 */
     bool *kept;           /* per value: saved by its first pass for later ones */
     int row_steps;        /* row shared by lanes: vectors that each lane keeps in registers; 0: none */
     bool *expensive;      /* per value of a row in vectors: worth keeping */

@@ -10,7 +10,7 @@ enum {
     PLACE_RUN = 2,
     PLACE_ELEMENT = 4,
     PLACE_LOOP = 8,     /* column walk in vectors: once per row, for all vectors of an item */
-    PLACE_FETCHED = 16, /* likewise, and loaded for each vector */
+    PLACE_FETCHED = 16, /* the same, and loaded for each vector */
     PLACE_INVERSE = 32  /* in addition: the reciprocal of the value's divisor is written */
 };
 

@@ -1,4 +1,4 @@
-/* The memory that candidates of a task run on: a region per buffer of the task, with guards before and behind it,
+/* The memory that candidates of a task run on: a region per buffer of the task, with guards before and after it,
    made-up inputs, and the results that are kept as correct. The comparison allows for sums in another order. */
 #include "measure/test_buffers.h"
 
@@ -8,7 +8,7 @@
 
 #include "compile/subgraph.h"
 
-/* Bytes before and behind the memory that kernels may write; a multiple of every alignment, so that addresses are as
+/* Bytes before and after the memory that kernels may write; a multiple of every alignment, so that addresses are as
    aligned as those of the real memory. */
 enum { GUARD = 256 };
 #define GUARD_WORD 0xA5C3F00Du

@@ -1,4 +1,4 @@
-/* Sums in the float64 reference: reductions, running sums and matmul, each with a bound on its rounding in f32. */
+/* Sums in the float64 reference: reductions, cumulative sums and matmul, each with a bound on its rounding in f32. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The steps of a search: compiles a candidate, times it in stages, verifies it if it would become the best, and stops
-   when nothing is left, patience or the budget is exhausted, or the device allows no more. Slow candidates get few
+   when nothing is left, patience or the budget has run out, or the device allows no more. Slow candidates get few
    samples; only verified ones become the best. Candidates that spill registers are deferred. */
 #include <assert.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include "search/times.h"
 
 enum { DEFAULT_PATIENCE = 16 };
-/* Turns without a gain that deferred candidates get when patience is exhausted; those that spill least go first. */
+/* Turns without a gain that deferred candidates get when patience has run out; those that spill least go first. */
 enum { DEFERRED_TURNS = 8 };
 /* Bytes that a work-item may spill: 64 registers, a quarter of the 255 or 256 that a GPU gives it at most. Even if no
    other candidate spills, that costs only a few instructions, which caches serve. */
@@ -199,9 +199,9 @@ int tuff__search_fastest(const search *self, int without)
 
 /* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. That is
    usually, but not always, slow, so such a candidate is deferred until nothing better is left to try. Meanwhile it
-   keeps nothing but its place among the candidates: the driver's cache and ours make the second compilation cheap. */
+   keeps nothing but its place among the candidates: the driver's cache and tuff's make the second compilation cheap. */
 
-/* A remembered winner has proved itself. The default needs no exemption: when it is tried, there are no others. */
+/* A cached winner has proved itself. The default needs no exemption: when it is tried, there are no others. */
 static bool is_exempt(const candidate *one)
 {
     return one->rank == RANK_CACHED;
@@ -461,7 +461,7 @@ static bool queue_pick(search *self)
     return true;
 }
 
-/* Queues the next candidate and announces those behind it. Nothing is queued behind a default that was not tried. */
+/* Queues the next candidate and announces those after it. Nothing is queued after a default that was not tried. */
 static void fill_queue(search *self)
 {
     const int wanted = self->settings.prefetch < SEARCH_PREFETCH ? self->settings.prefetch : SEARCH_PREFETCH;
@@ -478,7 +478,7 @@ static void fill_queue(search *self)
     }
 }
 
-/* Returns the next candidate, or a deferred one if nothing else is left or patience is exhausted. -1: none. */
+/* Returns the next candidate, or a deferred one if nothing else is left or patience has run out. -1: none. */
 static int take_next(search *self)
 {
     const bool is_late = is_patience_over(self, 0);

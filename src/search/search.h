@@ -14,7 +14,7 @@
 /* An evaluator's verdict on a candidate. Records contain these texts. */
 #define EVALUATION_MAP(X)                                                    \
     X(GOOD, "good")                                                          \
-    X(INVALID, "invalid") /* lower: no kernel can be made of it */           \
+    X(INVALID, "invalid") /* lower: it cannot be lowered */                  \
     X(BARRED, "barred")   /* lower: it was rejected in an earlier run */     \
     X(LIMITS, "limits")   /* it needs more than the device has */            \
     X(ROOM, "room")       /* no memory for it now; no fault of its own */    \
@@ -123,7 +123,7 @@ typedef struct search_progress {
 typedef struct search_settings {
     const tune_config *portfolio, *seeds; /* read by tuff__search_begin only */
     int portfolio_count, seed_count;
-    const tune_config *cached; /* the winner of an earlier run, or NULL; likewise */
+    const tune_config *cached; /* the winner of an earlier run, or NULL; read by tuff__search_begin only */
     bool no_climb;             /* try listed candidates only */
     int prefetch;              /* candidates announced by expect beyond the current one, at most SEARCH_PREFETCH */
     int patience;      /* the climb ends after so many candidates in a row without a gain of 1 %; 0: 16, negative:
@@ -153,7 +153,7 @@ typedef struct search_result {
     int runner_up_count;
     int timed;          /* candidates with a time, including those that were cut early */
     uint64_t spread[5]; /* of those times: minimum, quartiles, maximum */
-    bool is_final;      /* the race was completed with steady clocks: worth remembering. Else it is a safe guess */
+    bool is_final;      /* the race was completed with steady clocks: worth caching. Else it is a safe guess */
     search_end end;
     search_counts counts;
 } search_result;

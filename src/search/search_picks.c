@@ -215,7 +215,7 @@ static void swap_steps(frontier *self, int first, int second)
     self->steps[second] = moved;
 }
 
-/* Offers that are not taken stay right behind the one taken, and are offered again. */
+/* Offers that are not taken stay right after the one taken, and are offered again. */
 static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 {
     const candidate centre = self->candidates[moves->centre];
@@ -239,7 +239,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
     return commit_offer(self, offers, out);
 }
 
-/* Makes the best two candidates the centres. The moves of a new centre are shuffled anew; known programs are
+/* Makes the best two candidates the centres. The moves of a new centre are shuffled again; known programs are
    skipped. */
 static bool update_frontiers(search *self)
 {

@@ -235,7 +235,7 @@ static void copy_racer(const racer *from, search_result *out)
         out->nanoseconds[i] = from->quartiles[i];
 }
 
-/* Lists the next best after the winner. The default need not be remembered. */
+/* Lists the next best after the winner. The default need not be listed. */
 static void list_runners_up(race *contest, const racer *winner, search_result *out)
 {
     out->runner_up_count = 0;

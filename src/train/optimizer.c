@@ -76,7 +76,7 @@ static int64_t factors_total(const tuff_optimizer *self, const slab_range *range
     return total > 0 ? total : SLAB_ALIGNMENT;
 }
 
-/* Moments need no initialisation: new arrays are zero. */
+/* Moments need no initialization: new arrays are zero. */
 static tuff_status make_slab_range_arrays(tuff_optimizer *self, slab_range *range)
 {
     const optimizer_rule *rule = range->rule;

@@ -1,5 +1,5 @@
 /* Rules that work on one tensor at a time: Adafactor, whose second moments of a matrix are a row and a column, and
-   Muon, which orthogonalises the momentum of a matrix. Elementwise parts still work on whole slabs. */
+   Muon, which orthogonalizes the momentum of a matrix. Elementwise parts still work on whole slabs. */
 #include "train/rules.h"
 #include "train/slab.h"
 

@@ -1,4 +1,4 @@
-/* Dynamic loss scaling on the device; the host reads the results with the loss. Infinities and NaN are recognised by
+/* Dynamic loss scaling on the device; the host reads the results with the loss. Infinities and NaN are recognized by
    their bits and counted in integers, so that neither compiler options nor the order of a sum matter. */
 #include "train/scaling.h"
 #include "train/rules.h"

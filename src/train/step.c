@@ -60,7 +60,7 @@ static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *lo
     return optimizer->scale ? tuff_mul(loss, tuff_array_tensor(graph, optimizer->scale)) : loss;
 }
 
-/* Builds the gradients of the loss with respect to all parameters that are not frozen. `with` must have room for twice
+/* Builds the gradients of the loss with respect to all parameters that are not frozen. `wrt` must have room for twice
    the number of parameters. */
 static tuff_status build_gradients_into(step *self, tuff_tensor *loss, tuff_tensor **wrt)
 {

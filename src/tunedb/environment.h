@@ -14,7 +14,7 @@ enum { ENVIRONMENT_SIZE = 1024 };
 
 typedef struct tune_environment {
     char backend[16];   /* "opencl", "vulkan", "reference" */
-    char device[128];   /* as spelled by the driver */
+    char device[128];   /* as spelt by the driver */
     char kind[16];      /* "cpu", "gpu", "reference" */
     char platform[128]; /* the driver's name, without its version */
     char driver[128];   /* name and version */

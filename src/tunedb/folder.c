@@ -176,8 +176,8 @@ static tuff_status append(tune_stores *stores, tune_store *store)
     return TUFF_OK;
 }
 
-/* Adds a store: of the shipped ones, those of the device, whatever the driver; of ours, all but the first, which is
-   already open. */
+/* Adds a store: of the shipped ones, those of the device, whatever the driver; of the user's, all but the first, which
+   is already open. */
 static tuff_status open_one(const char *path, bool is_shipped, void *state)
 {
     opening *self = state;

@@ -275,7 +275,7 @@ static tuff_status write_texts(journal_page *page, const char *const texts[3])
     return TUFF_OK;
 }
 
-/* Flushes a place to disk. The system's pages may be larger than ours. */
+/* Flushes a place to disk. The system's pages may be larger than the journal's. */
 static int sync_place(const journal *self, int place)
 {
     const long unit = sysconf(_SC_PAGESIZE);

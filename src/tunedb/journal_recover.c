@@ -180,7 +180,7 @@ static page_state read_pages(int fd, journal_file *out)
     return is_newer_format(page) ? PAGE_NEWER_FORMAT : out->count > 0 ? PAGE_WHOLE : PAGE_DAMAGED;
 }
 
-/* Whether this is a regular file of ours that has not been unlinked. */
+/* Whether this is a regular file of the user that has not been unlinked. */
 static bool is_ours(int fd)
 {
     struct stat found;
@@ -189,8 +189,8 @@ static bool is_ours(int fd)
     return result == 0 && S_ISREG(found.st_mode) && found.st_uid == geteuid() && found.st_nlink == 1;
 }
 
-/* Whether the journal is ours to report, because no other reader is reporting it or has done so. If the file system
-   does not support locks, several readers may claim it. */
+/* Whether this process is to report the journal, because no other reader is reporting it or has done so. If the file
+   system does not support locks, several readers may claim it. */
 static bool claim(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -240,7 +240,7 @@ static bool is_journal_name(const char *name)
     return name[0] != '.' && numbers == 2;
 }
 
-/* Whether a journal is our own: opening and closing it would release its lock. */
+/* Whether a journal is this process's own: opening and closing it would release its lock. */
 static bool is_own_name(const recovery *self, const char *name)
 {
     const size_t length = strlen(self->own_name);

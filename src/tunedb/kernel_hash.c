@@ -14,7 +14,7 @@
 #include "kernels/tunables.h"
 
 /* Increase this whenever lowering or assembly generate other kernels from the same texts and tunables;
-   tests/tune_passes checks that. */
+   tests/tunedb/tune_passes.c checks that. */
 #define PASSES_VERSION 1
 
 enum { MAX_TEXTS = 64 }; /* of one family */

@@ -1,4 +1,4 @@
-/* Lookup: chooses the candidate that a task runs with from what the stores remember. It depends on nothing but its
+/* Lookup: chooses the candidate that a task runs with from the records in the stores. It depends on nothing but its
    request, and reads stores without changing them. autotune/session.c calls it for every key of a graph.
 
    The tiers, in the order in which they are tried:
@@ -39,7 +39,7 @@ typedef struct tune_lookup_request {
     const tune_store *manifest;      /* from tuff cache export --manifest: nothing else is used; NULL: none */
     bool only_same;                  /* try nothing below T1 but the default */
     const char *override_candidate;  /* NULL: none */
-    const tune_store *const *stores; /* earlier ones take precedence: ours, then shipped ones */
+    const tune_store *const *stores; /* earlier ones take precedence: the user's, then shipped ones */
     int store_count;
     const char *const *portfolio;
     int portfolio_count;

@@ -1,4 +1,4 @@
-/* Records: what the tuner remembers, and the lines of a store (store.h). A line is the CRC-32 of its JSON as eight
+/* Records: what the tuner caches, and the lines of a store (store.h). A line is the CRC-32 of its JSON as eight
    hexadecimal digits, a space, the JSON, and a newline:
 
      {"t":"env","e":HASH,"text":ENVIRONMENT}

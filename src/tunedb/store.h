@@ -1,4 +1,4 @@
-/* A store: what the tuner remembers about one environment. On disk it is an append-only file of records (record.h),
+/* A store: what the tuner has recorded about one environment. On disk it is an append-only file of records (record.h),
    plus a private file ("shard") for each process that could not lock the main file; in memory it holds the records of
    all these files. File errors are never errors for the caller: what cannot be read counts as absent, what cannot be
    written is kept in this process's memory only, and tuff__store_error gives the reason. lookup.h chooses among

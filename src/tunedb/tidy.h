@@ -7,7 +7,7 @@
 #define TIDY_LIMIT ((uint64_t)16 << 20) /* bytes of a store */
 
 /* Sets *out to a time: if winners and rejected candidates up to it are dropped, the rest of the stores takes at most
-   `most` bytes together. 0 if nothing has to be dropped. Pins and environments are always kept. */
+   max_bytes bytes together. 0 if nothing has to be dropped. Pins and environments are always kept. */
 tuff_status tuff__tidy_cutoff(const tune_store *const *stores, int count, uint64_t max_bytes, uint64_t *out);
 /* Call this right before closing a store. Compacts it if most of its lines are damaged or superseded, or if it is
    larger than the limit, in which case its oldest records are dropped too; else does nothing. Pointers to records are

@@ -8,7 +8,7 @@
 
 typedef struct worker_process {
     pid_t id; /* 0 if there is no process */
-    int fd;   /* our end of a socket to it */
+    int fd;   /* this process's end of a socket to it */
 } worker_process;
 
 /* Finds the program that is run as `PROGRAM tune worker`: TUFF_WORKER if that variable is set (empty: none), else

@@ -128,7 +128,8 @@ static void log_path(char *out, size_t size)
     (void)snprintf(out, size, "%s/log", cache_folder());
 }
 
-/* Gets the second candidate for the running sums, which have no portfolio: it is the search's first random choice. */
+/* Gets the second candidate for the cumulative sums, which have no portfolio: it is the search's first random
+   choice. */
 static int read_log(char *second, size_t size)
 {
     char path[300], line[4096], keys[16][600];

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs that share their own OpenCL and Vulkan objects with tuff, on every driver found: correct results, and no
-# message from the validation layer (with synchronisation) if it is installed. Usage: interop.sh BUILD_FOLDER
+# message from the validation layer (with synchronization) if it is installed. Usage: interop.sh BUILD_FOLDER
 set -eu
 build=$1
 work=$(mktemp -d)

@@ -1,6 +1,6 @@
-/* Every function of kernels/bodies/math.k on every device found, through the public interface: a graph of one op, over
-   all exponents, edge values and a dense range, each element against C's double. The tolerances are those of
-   RELIABILITY.md in units of the last place, or tighter for functions that are more accurate on purpose. */
+/* Every function of src/kernels/math.k on every device found, through the public interface: a graph of one op, over all
+   exponents, edge values and a dense range, each element against C's double. The tolerances are in the tables below, in
+   units of the last place. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

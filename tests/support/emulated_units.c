@@ -329,7 +329,7 @@ static char *emulation_of(const char *source)
     return replaced(changed, "((int)get_sub_group_id())", "(lane / MATRIX_LANES)");
 }
 
-/* PoCL 3.1 miscompiles emulated gradients of attention with optimisation, even on one thread; they are correct without
+/* PoCL 3.1 miscompiles emulated gradients of attention with optimization, even on one thread; they are correct without
    it, and on Intel's runtime with it. */
 static tuff_status create_program(driver_device *device, const program_request *request, blob *made,
                                   driver_program **out)

@@ -36,7 +36,7 @@ static recorder_counts record(fault_device *device, int points, const tune_confi
     return counts;
 }
 
-/* Returns the largest relative error of a recorded median, normalised by the default's time. */
+/* Returns the largest relative error of a recorded median, normalized by the default's time. */
 static double worst_error(const fault_device *device, const recording *recorded)
 {
     const double here = (double)recording_find(recorded, &defaults)->median,

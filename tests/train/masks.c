@@ -88,7 +88,7 @@ static state_list read_state(trainer *self)
 typedef struct masks {
     int32_t rows[NODES_MAX + 1];
     float whole;
-    bool is_first; /* the averages are initialised */
+    bool is_first; /* the averages are initialized */
 } masks;
 
 /* Whether an element of a state tensor is updated: of a parameter, or of its moments or average. */
@@ -128,7 +128,7 @@ static void compare(const layout *of, const masks *given, const state_list *befo
             memcpy(&expected, &wanted[i], sizeof expected);
             const bool is_near = tensor->dtype == TUFF_F32 ? fabsf(value - expected) <= 2e-6F * (1 + fabsf(expected))
                                                            : now[i] == wanted[i];
-            /* An average is initialised to the parameter, also if its update is masked. */
+            /* An average is initialized to the parameter, also if its update is masked. */
             if (given->is_first && strstr(tensor->name, "average."))
                 continue;
             if (is_moved ? !is_near : now[i] != old[i])

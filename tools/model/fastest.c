@@ -63,7 +63,7 @@ static tuff_status name_file(const char *path, char *key, size_t size)
     return TUFF_OK;
 }
 
-/* Writes the key that the race's result is remembered by. */
+/* Writes the key under which the race's result is cached. */
 static tuff_status name_work(const fastest_work *work, char *key, size_t size)
 {
     const model_options *described = work->described;

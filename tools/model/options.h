@@ -14,7 +14,7 @@ typedef struct model_options {
     const char *file;   /* a graph file in place of a model; NULL: none. The operand of most verbs */
     int precision;      /* for verbs with PRECISION_OPTION: a tuff_precision */
     bool has_precision; /* it was given, so the file's is ignored */
-    bool has_matmul_precision;          /* likewise */
+    bool has_matmul_precision;          /* --matmul-precision was given, so the file's is ignored */
     const tuff_optimizer_options *rule; /* optimizer of the training step; NULL: model_optimizer_options */
 } model_options;
 

@@ -15,7 +15,7 @@ typedef struct kernel_profile {
     int first_task; /* index of the first such task */
     int calls;
     double seconds;           /* of all calls */
-    double operations, bytes; /* likewise; bytes read and written */
+    double operations, bytes; /* of all calls; bytes read and written */
 } kernel_profile;
 
 typedef struct plan_profile {

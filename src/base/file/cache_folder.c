@@ -30,7 +30,8 @@ static int examine(const char *path, struct stat *info)
     return result;
 }
 
-/* Refuses a home of another user, as under sudo: files of ours in it would lock its owner out of the folder. */
+/* Refuses a home of another user, as under sudo: files that this process creates in it would lock its owner out of the
+   folder. */
 static tuff_status check_home(const char *home, char *scratch, size_t size)
 {
     struct stat info;

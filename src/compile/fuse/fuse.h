@@ -37,7 +37,7 @@ struct task {
 /* What fusion knows about a node. */
 typedef struct node_facts {
     bool materialized;   /* has memory of its own */
-    bool forced;         /* materialized because a chain cannot address the memory behind it */
+    bool forced;         /* materialized because a chain cannot address the memory under it */
     bool is_output;      /* materialized because it is an output, or assigned to an array */
     bool compared;       /* several kernels may compare it for equality: computed once, stored at full precision */
     bool no_epilogue;    /* a matmul without an epilogue */
@@ -81,7 +81,7 @@ void tuff__fusion_free(struct fusion *fusion);
 tuff_dtype tuff__factor_precision(const struct fusion *fusion);
 
 /* Recomputes values near their late readers instead of keeping them, if that does not extend the lifetime of anything
-   else. If it sets *changed, the graph must be fused anew. */
+   else. If it sets *changed, the graph must be fused again. */
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed);
 
 /* A value that is recomputed, instead of being kept, for readers with an id of at least first_late_reader. */
@@ -91,7 +91,7 @@ typedef struct recomputed {
 /* Ranks the values that are idle while memory use is at its peak, the one that costs least per byte saved first. The
    caller frees *out, also after a failure. */
 tuff_status tuff__rank_recomputed(struct fusion *fusion, recomputed **out, int *count);
-/* Recomputes the first count values of a ranking; the graph must then be fused anew. */
+/* Recomputes the first count values of a ranking; the graph must then be fused again. */
 tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list, int count);
 
 /* Returns the first node id of the recomputation that the task belongs to: nodes with lower ids are computed before the
@@ -113,7 +113,7 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
    Reports failure in *give_up as tuff__chain_build does. */
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
-/* Does the same for an operand of a matmul, which may also be behind a cast from f16 or bf16 to f32. A node fused as a
+/* Does the same for an operand of a matmul, which may also be under a cast from f16 or bf16 to f32. A node fused as a
    prologue is treated as if it lay in memory row-major. */
 const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
@@ -150,7 +150,7 @@ bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool
    writes or what both read. seen is scratch with one element per task. */
 bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
 /* Cuts column sums that could join a row task into sums over blocks of rows and a sum of these. If it sets *changed,
-   the graph must be fused anew. */
+   the graph must be fused again. */
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);
 /* Moves maps that only one operand of a matmul needs into the matmul's loads, if that takes less time. */
 tuff_status tuff__fuse_prologues(struct fusion *fusion);

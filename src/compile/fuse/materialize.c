@@ -58,7 +58,7 @@ const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *op
     return descend(fusion, operand->node, true, out, give_up);
 }
 
-/* Returns the first node behind views, paddings and casts. Sets *found if one of the views makes windows. */
+/* Returns the first node under views, paddings and casts. Sets *found if one of the views makes windows. */
 static const node *strip_windows(const node *at, bool *found)
 {
     *found = false;
@@ -156,7 +156,7 @@ static chain_size chain_size_of(struct fusion *fusion, const node *at)
     return size;
 }
 
-/* Returns the node behind views. */
+/* Returns the node under views. */
 static const node *strip_views(const struct fusion *fusion, const node *at)
 {
     while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized)
@@ -343,7 +343,7 @@ static void choose(struct fusion *fusion, const node *at)
     materialize_random(fusion, at);
 }
 
-/* Gives a matmul that only a permute reads, perhaps behind a reshape, a layout in which the permute's result is
+/* Gives a matmul that only a permute reads, perhaps through a reshape, a layout in which the permute's result is
    contiguous. */
 static void choose_order(struct fusion *fusion, const node *at)
 {

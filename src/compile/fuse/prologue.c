@@ -15,7 +15,7 @@ static bool has_single_reader(const struct fusion *fusion, const node *at)
     return facts->consumer_count == 1 && !facts->is_output && !facts->forced && facts->placed_in == NULL;
 }
 
-/* Returns the map behind an operand's views that only the operand needs; NULL if there is none. */
+/* Returns the map under an operand's views that only the operand needs; NULL if there is none. */
 static const node *find_producer(const struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;

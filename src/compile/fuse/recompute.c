@@ -34,7 +34,7 @@ static bool is_view_of(const rewrite *self, const node *at, const node *value)
     return at == value;
 }
 
-/* Fills in `last_reader`. Readers of an inlined node count as readers of the memory behind it. */
+/* Fills in `last_reader`. Readers of an inlined node count as readers of the memory under it. */
 static void find_last_readers(rewrite *self)
 {
     memset(self->last_reader, 0, (size_t)self->original_count * sizeof *self->last_reader);

@@ -20,7 +20,7 @@ typedef struct rewrite {
     int *last_reader;       /* by node: the id of the last node whose task reads its memory; FOREVER if kept */
     bool *copied;       /* by node: the values ranked so far need a copy of it */
     tuff_tensor **copy; /* by node: its copy */
-    int *unchanged;     /* by inlined node: 1 + the id of the last reader for which no copies were behind it */
+    int *unchanged;     /* by inlined node: 1 + the id of the last reader for which no copies were under it */
     node **order;       /* the nodes in their new order */
     int order_count, order_capacity;
     int number; /* recomputation number of the copies made for the current reader */
@@ -44,8 +44,8 @@ static const node *owner_of(const rewrite *self, const node *at)
     return at;
 }
 
-/* Fills in `last_reader`. Readers of an inlined node count as readers of the memory behind it; a node that nothing
-   reads does not count as a reader. */
+/* Fills in `last_reader`. Readers of an inlined node count as readers of the memory under it; a node that nothing reads
+   does not count as a reader. */
 static void find_last_readers(rewrite *self)
 {
     for (int i = 0; i < self->original_count; ++i)

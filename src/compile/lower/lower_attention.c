@@ -87,7 +87,7 @@ void tuff__attention_add_parameters(launch *kernel, const int64_t *values, int c
         add_parameter(kernel, values[i], -1);
 }
 
-/* Whether all rows of a tensor start at a multiple of so many elements. Those of buffers of our own do. */
+/* Whether all rows of a tensor start at a multiple of so many elements. Those of the plan's own buffers do. */
 static bool is_aligned(const launch_list *list, const attention_rows *rows, int64_t multiple)
 {
     const memory_buffer *memory = &list->buffers[rows->id];

@@ -32,7 +32,7 @@ void tuff__define_plain_load(const fused_chain *chain, int operand, const char *
 launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner);
 /* Whether a library can compute the chain; fills in the call. */
 bool tuff__find_library_gemm(const launch_list *list, const fused_chain *chain, int64_t inner, library_product *out);
-/* Whether every vector of an operand starts at a multiple of four elements. Buffers of our own do. */
+/* Whether every vector of an operand starts at a multiple of four elements. The plan's own buffers do. */
 bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain, int operand, int rank,
                               int64_t line_stride);
 /* The same for multiples of any number of elements. */

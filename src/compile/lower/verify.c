@@ -18,7 +18,7 @@ typedef struct contents {
     int pass;         /* first launch of the pass (see handovers) that wrote it; otherwise the writer */
     bool has_pending_reader; /* written for another body of the pass, which has not read it yet */
     int64_t sorted;   /* for the keys of a scatter: the end of those for which a pass has begun */
-    int64_t end;      /* behind the last range that was written; 0 if launches write the buffer whole */
+    int64_t end;      /* after the last range that was written; 0 if launches write the buffer whole */
 } contents;
 
 typedef struct verifier {
@@ -244,8 +244,8 @@ static bool find_runs(const verifier *self, int id, runs *out)
     return out->run <= out->period && out->start % out->period + out->run <= out->period;
 }
 
-/* Whether two parts of one whole have no element in common. Parts along one axis have none: their runs lie beside each
-   other in every period. */
+/* Whether two parts of one whole have no element in common. Parts along one axis never overlap, because their runs are
+   adjacent in every period. */
 static bool are_apart(const verifier *self, int a, int b)
 {
     const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];

@@ -7,7 +7,7 @@
 
 #define FOLD_LIMIT (1 << 20) /* bytes of a folded constant */
 
-/* Returns the constant behind views, or NULL. */
+/* Returns the constant under views, or NULL. */
 static const tuff_tensor *constant_behind(const tuff_tensor *x)
 {
     while (tuff__op_is_view(x->node->op))
@@ -42,7 +42,7 @@ static double *evaluate_view(const tuff_tensor *x)
     return out;
 }
 
-/* Returns the elements of a constant behind views; NULL if memory ran out. */
+/* Returns the elements of a constant under views; NULL if memory ran out. */
 static double *values_of(const tuff_tensor *x)
 {
     if (x->node->op != OP_CONSTANT)

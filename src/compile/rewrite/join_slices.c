@@ -4,7 +4,7 @@
 #include "compile/rewrite/simplify.h"
 #include "device/device.h"
 
-/* Whether the elements of a slice are contiguous in its source; *begin is then the index of the first one. Behind the
+/* Whether the elements of a slice are contiguous in its source; *begin is then the index of the first one. After the
    first axis that is longer than 1, no axis may be cut. */
 static bool is_block(const node *slice, int64_t *begin)
 {
@@ -36,7 +36,7 @@ static slice_range find_range(tuff_tensor *x)
     }
 }
 
-/* Whether `next` begins where a range of arrays ends. The range may begin behind its first array's first element, but
+/* Whether `next` begins where a range of arrays ends. The range may begin after its first array's first element, but
    must end with the last element of its last array. */
 static bool continues_range(const slice_range *range, const slice_range *next)
 {

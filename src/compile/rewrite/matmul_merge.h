@@ -52,7 +52,8 @@ typedef struct factor {
 
 /* Returns false if there is no such view. */
 bool tuff__factor_of(const tuff_tensor *operand, factor *out);
-/* Sorts at most MAX_FACTORS factors by the place where they begin, and the members to which they belong likewise. */
+/* Sorts at most MAX_FACTORS factors by the place where they begin, and in the same way the members to which they
+   belong. */
 void tuff__sort_factors(factor *factors, node **members, int count);
 /* Return how many of the factors, from the first on, form [rows, sum of columns], [sum of rows, columns] or [factors,
    rows, columns] as one view; at least 1. */

@@ -1,6 +1,6 @@
 /* x · w0, x · w1, ... whose w are neighbours in memory become one product, of which each is a slice. If the w are
    columns of one matrix (each [rows, K], all transposed alike, or slices), the products lie side by side; if they are
-   matrices of the same shape one after another, the products are stacked likewise. Elementwise ops that all products go
+   matrices of the same shape one after another, the products are stacked, too. Elementwise ops that all products go
    through, each with a vector of its own (a bias) or with a common value, are applied to the joined product. */
 #include <string.h>
 

@@ -47,7 +47,7 @@ static bool is_whole_sum(const rewriting *self, const node *at)
            (user == NULL || user->op != OP_ADD);
 }
 
-/* Whether joining pays. Each product but one saves a read and a write of the running sum. Only half of this traffic is
+/* Whether joining pays. Each product but one saves a read and a write of the partial sum. Only half of this traffic is
    counted, because kernels hide part of it behind their arithmetic. */
 static bool pays(const rewriting *self, node *const *products, tuff_tensor *const *y, int count)
 {

@@ -15,7 +15,7 @@ enum { SHARES = 6 }; /* a copy is at most this fraction of all that is copied, u
 /* Sources that share one copy. */
 typedef struct group {
     int first, count; /* range in `sources` */
-    uint64_t end;     /* arrays: the offset behind the last one, in bytes of their storage */
+    uint64_t end;     /* arrays: the offset after the last one, in bytes of their storage */
     tuff_tensor *copy;
     int reader; /* id of the copy's last reader so far */
 } group;
@@ -33,7 +33,7 @@ typedef struct narrowing {
     int insert_before_count, insert_before_capacity;
 } narrowing;
 
-/* Returns the f32 source behind an operand's views; NULL if there is none. */
+/* Returns the f32 source under an operand's views; NULL if there is none. */
 static const node *source_of(const tuff_tensor *operand)
 {
     const node *at = operand->node;
@@ -198,7 +198,7 @@ static tuff_status narrow_matmul(narrowing *self, node *matmul)
     return TUFF_OK;
 }
 
-/* Orders the nodes: the original ones in their old order, each behind the nodes that were built for it. */
+/* Orders the nodes: the original ones in their old order, each after the nodes that were built for it. */
 static tuff_status sort(narrowing *self)
 {
     tuff_graph *graph = self->graph;

@@ -143,7 +143,7 @@ typedef struct sorting {
     bool *placed; /* by old id */
 } sorting;
 
-/* Places a node behind everything that it needs. */
+/* Places a node after everything that it needs. */
 static void place(sorting *self, node *at)
 {
     if (self->placed[at->id])
@@ -170,7 +170,7 @@ static void find_last_needed(const rewriting *self, int *last)
     }
 }
 
-/* Places every old node, in order, and behind it the new nodes that can be computed from then on. first and next are
+/* Places every old node, in order, and after it the new nodes that can be computed from then on. first and next are
    scratch: linked lists of new nodes, by old node. */
 static void place_all(const rewriting *self, sorting *all, const int *last, int *first, int *next)
 {

@@ -105,7 +105,7 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
     return tuff__share_node(graph, op, x->dtype, shape, &x, 1, attributes);
 }
 
-/* Whether a value is a constant scalar behind views, whose number is then *value. */
+/* Whether a value is a constant scalar under views, whose number is then *value. */
 static bool is_uniform(const tuff_tensor *x, double *value)
 {
     while (tuff__op_is_view(x->node->op))
@@ -158,8 +158,7 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
-/* Returns the `count` elements from the start of an array on, including those of arrays behind it, as a single
-   array. */
+/* Returns the `count` elements from the start of an array on, including those of arrays after it, as a single array. */
 static tuff_tensor *array_spanning(tuff_graph *graph, const tuff_array *first, int64_t count)
 {
     const tuff_shape shape = TUFF_SHAPE(count);

@@ -30,7 +30,7 @@ typedef struct slice_range {
 /* Returns how many of the parts, from the first on, follow each other in one value, at least 1, and in *out the range
    that they make up. */
 int tuff__slice_run(tuff_tensor *const *parts, int count, slice_range *out);
-/* Return a reduction or a running sum, in pieces if it is long. */
+/* Return a reduction or a cumulative sum, in pieces if it is long. */
 tuff_tensor *tuff__split_reduction(tuff_graph *graph, op_code op, tuff_tensor *x, uint32_t axes);
 tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis);
 /* Returns a gradient of an attention whose bias is repeated, if the gradient of the bias would otherwise have too few

@@ -195,7 +195,7 @@ static tuff_tensor *slice_to(tuff_graph *graph, tuff_tensor *x, int axis, int64_
     return tuff__share_node(graph, OP_SLICE, x->dtype, shape, &x, 1, &attributes);
 }
 
-/* Returns, for each piece, the sum of all pieces before it: the running sum of the pieces, shifted by one. */
+/* Returns, for each piece, the sum of all pieces before it: the cumulative sum of the pieces, shifted by one. */
 static tuff_tensor *carries(tuff_graph *graph, op_code op, tuff_tensor *local, int axis, int64_t terms)
 {
     tuff_tensor *last = slice_to(graph, local, axis + 1, terms - 1, 1);

@@ -1,7 +1,7 @@
 /* The cost model: how long kernels take on an average processor of a class, before anything is compiled. One model
    serves choices between graphs (in seconds), between tiles (in cycles of one step) and between candidates of a search
-   (in cycles of a kernel). It only says which of two is better if they differ a lot; tests/tune_recordings measures how
-   well. */
+   (in cycles of a kernel). It only says which of two is better if they differ a lot; tests/search/tune_recordings.c
+   measures how well. */
 #ifndef TUFF_COMPILE_SCHEDULE_COST_H
 #define TUFF_COMPILE_SCHEDULE_COST_H
 

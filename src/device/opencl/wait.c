@@ -29,7 +29,7 @@ static void CL_CALLBACK announce_end(cl_event event, cl_int state, void *nothing
 
 /* Pauses between two polls. At first only yields to other threads, which suits short work. Then sleeps: on a CPU device
    until the event announces its end; on others for a small fraction of the time waited so far, because NVIDIA's driver
-   announces ends up to 20 ms late. *told: the event has a callback that will announce its end. */
+   announces ends up to 20 ms late. *has_callback: the event has a callback that will announce its end. */
 static void pause_for(const driver_device *device, cl_event event, uint64_t waited, uint64_t seen, bool *has_callback)
 {
     if (waited < 100 * MICROSECOND)

@@ -100,12 +100,14 @@ typedef VkResult(VKAPI_PTR *cooperative_khr)(VkPhysicalDevice device, uint32_t *
 
 typedef struct vulkan_api {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
-    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv; /* NULL if no driver has it */
-    cooperative_khr cooperative_khr;                                     /* likewise */
-    PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;      /* likewise */
-    PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;      /* likewise */
-    PFN_vkGetSemaphoreCounterValue counter_value;                        /* Vulkan 1.2's; likewise */
-    PFN_vkGetSemaphoreCounterValue counter_value_khr;                    /* the extension's; likewise */
+    /* NULL if no driver has the function: */
+    PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv;
+    cooperative_khr cooperative_khr;
+    PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;
+    PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;
+    PFN_vkGetSemaphoreCounterValue counter_value;     /* Vulkan 1.2's */
+    PFN_vkGetSemaphoreCounterValue counter_value_khr; /* the extension's */
+
 #define X(name) PFN_##name name;
     VULKAN_GLOBAL_FUNCTIONS(X)
     VULKAN_INSTANCE_FUNCTIONS(X)

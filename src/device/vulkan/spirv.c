@@ -1,5 +1,5 @@
 /* Declares in finished SPIR-V how floats must behave: GLSL cannot say it, and without it Vulkan lets a driver lose NaN,
-   infinities and the sign of zero, or round as it likes. This is done after the optimiser, which leaves modules with
+   infinities and the sign of zero, or round as it likes. This is done after the optimizer, which leaves modules with
    these declarations nearly unchanged. Layout: SPIR-V specification 2.3 and 2.4; modes: SPV_KHR_float_controls. */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Staging memory: a mapped host buffer with a command buffer of its own, which copies from or to it on the queue while
    the host continues. A staging that sends also has a device buffer, to which the upload queue copies the bytes
    concurrently with everything else. A semaphore orders the copies from there after the upload; the device buffer is
-   not written again before the host has seen their fence, so the two queues need no other synchronisation. */
+   not written again before the host has seen their fence, so the two queues need no other synchronization. */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 

@@ -107,7 +107,7 @@ struct driver_device {
     VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], created at first use */
     uint64_t submitted, finished;            /* tickets */
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
-    pace_mark marks[MAX_IN_FLIGHT];          /* likewise, the predicted time of each */
+    pace_mark marks[MAX_IN_FLIGHT];          /* the predicted time of each, by ticket like signals */
     pace pace;
     VkCommandBuffer
         entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */

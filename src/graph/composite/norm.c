@@ -1,4 +1,4 @@
-/* Composites of layers: normalisation, linear maps, embeddings, gathering and scattering of whole slices by a list of
+/* Composites of layers: normalization, linear maps, embeddings, gathering and scattering of whole slices by a list of
    indices. Each is shaped to compile to few kernels: a norm is one row kernel with its gain and bias, a linear map one
    matmul whose epilogue adds the bias. */
 #include <math.h>

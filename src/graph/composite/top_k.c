@@ -16,7 +16,7 @@ typedef struct candidates {
     tuff_tensor *positions; /* [R, n] i32 */
 } candidates;
 
-/* Returns a fill value that precedes no element of the dtype if it is placed behind all of them. */
+/* Returns a fill value that precedes no element of the dtype if it is placed after all of them. */
 static double lowest_value(tuff_dtype dtype)
 {
     return dtype == TUFF_I32 ? (double)INT32_MIN : dtype == TUFF_U32 ? 0 : -INFINITY;

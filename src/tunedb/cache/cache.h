@@ -20,7 +20,7 @@ typedef struct cache_file {
 } cache_file;
 
 struct tuff_cache {
-    cache_file *files; /* ours, then shipped ones */
+    cache_file *files; /* the user's, then shipped ones */
     int count, capacity;
     const tune_store **lookup_stores; /* the stores of files, for lookups */
     int lookup_capacity;
@@ -42,11 +42,11 @@ bool tuff__text_contains(const char *whole, const char *part);
 /* Returns the text of an environment, from whichever store knows it; NULL if none does. */
 const char *tuff__cache_environment(const tuff_cache *self, hash128 environment);
 /* Returns the closest likeness of the environment to one of this machine's devices or, if with_stores, to the
-   environment of one of our files. */
+   environment of one of the user's files. */
 likeness tuff__cache_likeness(const tuff_cache *self, const tune_environment *environment, bool with_stores);
-/* Finds our file of an environment, and adds it if there is none. */
+/* Finds the user's file of an environment, and adds it if there is none. */
 tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cache_file **out);
-/* Adds a record to our file of the environment. TUFF_E_IO if the file cannot be written. */
+/* Adds a record to the user's file of the environment. TUFF_E_IO if the file cannot be written. */
 tuff_status tuff__cache_add(tuff_cache *self, const char *environment, const tune_record *record);
 /* Whether the file's store has any record of the key. */
 bool tuff__cache_file_has_key(const cache_file *file, hash128 key);
@@ -65,14 +65,14 @@ const char *tuff__hash_digits(hash128 hash, int count, char *buffer);
 
 /* Writes the canonical text of a candidate. Errors are those of tuff__config_parse. */
 tuff_status tuff__cache_canonical_candidate(const char *source, text *out);
-/* Pins a candidate in our file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
+/* Pins a candidate in the user's file of one environment. TUFF_E_UNSUPPORTED: the candidate was rejected there. */
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate);
 /* Pins a candidate in every environment whose wanted file knows the key. on_pin (may be NULL) is called for each. */
 typedef void (*pin_listener)(const cache_file *file, void *state);
 tuff_status tuff__cache_pin_known(tuff_cache *self, const char *op, const char *candidate, pin_listener on_pin,
                                   void *state, int *count);
-/* Drops the records of one kind and of these keys from all our wanted files or, if an environment is given, from our
-   file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
+/* Drops the records of one kind and of these keys from all of the user's wanted files or, if an environment is given,
+   from the user's file of it, wanted or not. TUFF_E_IO if a store cannot be read. */
 typedef struct cache_drop {
     record_kind kind;
     const hash128 *keys;
@@ -81,7 +81,7 @@ typedef struct cache_drop {
     int dropped;
 } cache_drop;
 tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *dropped);
-/* Hides shipped winners, which cannot be dropped, by adding a seed to our store, which takes precedence. */
+/* Hides shipped winners, which cannot be dropped, by adding a seed to the user's store, which takes precedence. */
 tuff_status tuff__cache_hide_shipped(tuff_cache *self, cache_drop *dropped);
 
 /* Writes the lines of an exported file. */
@@ -107,11 +107,11 @@ typedef struct pruning {
 } pruning;
 tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out);
 void tuff__prune_end(pruning *self);
-/* Prunes one of our files. */
+/* Prunes one of the user's files. */
 tuff_status tuff__prune_file(tuff_cache *self, int index, pruning *state);
 
-/* Listener for verifying one of our files with its shards, or a shipped file. on_file_done (may be NULL) is called
-   for each file that could be read, with that file's counts; on_file_failed for each that could not. */
+/* Listener for verifying one of the user's files with its shards, or a shipped file. on_file_done (may be NULL) is
+   called for each file that could be read, with that file's counts; on_file_failed for each that could not. */
 typedef struct verify_listener {
     tuff_cache_finding on_finding; /* may be NULL */
     void (*on_file_begin)(const char *path, void *user);

@@ -139,7 +139,7 @@ tuff_status tuff_cache_export(const tuff_cache *cache, const char *path, tuff_ca
 /* An environment of the file, and its likeness to what is known here before anything is imported. */
 typedef struct file_environment {
     hash128 hash;
-    const char *source; /* its text, from the file or from one of our stores; NULL if unknown */
+    const char *source; /* its text, from the file or from one of the user's stores; NULL if unknown */
     likeness like;
 } file_environment;
 
@@ -152,7 +152,7 @@ typedef struct importing {
     int count, capacity;
 } importing;
 
-/* Whether our record of the same key is to be kept. */
+/* Whether the user's record of the same key is to be kept. */
 static bool is_kept(const tune_store *here, const tune_record *record)
 {
     const tune_record *known = tuff__store_superseded(here, record);
@@ -196,7 +196,7 @@ static tuff_status import_record(importing *self, const file_environment *where,
     return TUFF_OK;
 }
 
-/* Imports all records of one environment into our store of it. */
+/* Imports all records of one environment into the user's store of it. */
 static tuff_status import_environment(importing *self, const file_environment *where)
 {
     const tune_record *record;

@@ -109,7 +109,7 @@ static bool may_drop_from(const cache_file *file, const cache_drop *self)
     return is_selected && !file->is_shipped;
 }
 
-/* Rewrites those of our stores that have such a record. */
+/* Rewrites those of the user's stores that have such a record. */
 tuff_status tuff__cache_drop_records(tuff_cache *self, cache_drop *request)
 {
     for (int i = 0; i < self->count; i++) {

@@ -13,7 +13,7 @@ static bool is_ours(const cache_file *file)
     return file->is_wanted && !file->is_shipped;
 }
 
-/* Whether another file of ours has later records of the same device under another driver. So of all drivers of a
+/* Whether another of the user's files has later records of the same device under another driver. So of all drivers of a
    device, only the one with the newest records is not old. */
 static bool has_old_driver(const tuff_cache *self, const cache_file *file)
 {

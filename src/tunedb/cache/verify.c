@@ -132,7 +132,7 @@ static tuff_status check_file(checking *self, bool is_part)
     return status;
 }
 
-/* Verifies one file. part_of: the store of ours that the file is part of, which must not be writable by other users;
+/* Verifies one file. part_of: the user's store that the file is part of, which must not be writable by other users;
    NULL for other files. */
 static tuff_status verify_path(const char *path, const tune_store *part_of, const verify_listener *to)
 {

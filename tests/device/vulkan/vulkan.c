@@ -1,5 +1,5 @@
 /* The Vulkan driver, called through its table, on every Vulkan device, with its own and with faked memory types and
-   limits. The last test requires that the validation layer (core and synchronisation) reported nothing. */
+   limits. The last test requires that the validation layer (core and synchronization) reported nothing. */
 #include "vulkan_fixture.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN

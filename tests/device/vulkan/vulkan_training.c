@@ -1,4 +1,4 @@
-/* Training steps of a small GPT under the Khronos validation layer with synchronisation validation, on every Vulkan
+/* Training steps of a small GPT under the Khronos validation layer with synchronization validation, on every Vulkan
    device, with host-visible memory and without, and with the kernels for CPUs and for GPUs: on a CPU nothing else shows
    barriers that are missing or name the wrong stages or accesses. Skipped if the layer is missing. The layer of
    tools/setup-drivers takes precedence over the system's. */
