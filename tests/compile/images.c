@@ -247,7 +247,8 @@ static void builders_refuse_what_does_not_fit(void **state)
     REFUSES(TUFF_E_DTYPE, "f16", tuff_conv2d(tuff_cast(X(1, 3, 5, 5), TUFF_F16), W(2, 3, 3, 3), NULL, NULL));
     REFUSES(TUFF_E_SHAPE, "multiples", tuff_patch_embed(X(1, 3, 5, 4), W(2, 3, 2, 2), NULL));
     REFUSES(TUFF_E_USAGE, "options", tuff_max_pool2d(X(1, 3, 5, 5), NULL));
-    REFUSES(TUFF_E_SHAPE, "padding smaller", tuff_max_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 2}, .padding = {2, 0})));
+    REFUSES(TUFF_E_SHAPE, "the padding at least 0",
+            tuff_max_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 2}, .padding = {2, 0})));
     REFUSES(TUFF_E_SHAPE, "not larger", tuff_avg_pool2d(X(1, 3, 5, 5), POOL(.size = {2, 6})));
     REFUSES(TUFF_E_SHAPE, "at least 1", tuff_avg_pool2d(X(1, 3, 5, 5), POOL(.size = {2})));
     REFUSES(TUFF_E_SHAPE, "not empty", tuff_avg_pool2d(X(1, 0, 5, 5), POOL(.size = {2, 2})));

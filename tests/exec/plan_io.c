@@ -75,8 +75,8 @@ static void find_wrongly(const tuff_plan *plan)
 {
     tuff_plan_value value;
     MAX_REFUSED(tuff_plan_input_at(plan, 3, &value), "the plan has 3");
-    MAX_REFUSED(tuff_plan_input_at(plan, -1, &value), "input -1");
-    MAX_REFUSED(tuff_plan_output_at(plan, 3, &value), "output 3");
+    MAX_REFUSED(tuff_plan_input_at(plan, -1, &value), "input index -1");
+    MAX_REFUSED(tuff_plan_output_at(plan, 3, &value), "output index 3");
     MAX_REFUSED(tuff_plan_input_at(NULL, 0, &value), "plan is NULL");
     MAX_REFUSED(tuff_plan_output_at(plan, 0, NULL), "value is NULL");
     assert_int_equal(tuff_plan_input_count(NULL), -1);
@@ -98,7 +98,7 @@ static void transfer_wrongly(tuff_device *device)
     build(graph);
     tuff_plan *plan = compile_plan(graph);
     find_wrongly(plan);
-    MAX_REFUSED(tuff_plan_write_at(plan, 3, 0, data, 4), "no input 3");
+    MAX_REFUSED(tuff_plan_write_at(plan, 3, 0, data, 4), "input index 3 is out of range");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, 0, data, 28), "24 bytes");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, 24, data, 4), "offset 24");
     MAX_REFUSED(tuff_plan_write_at(plan, 0, UINT64_MAX - 3, data, 8), "24 bytes");
@@ -114,7 +114,7 @@ static void transfer_wrongly(tuff_device *device)
     assert_int_equal(tuff_plan_write_at(plan, 0, 0, data, 4), TUFF_OK);
     MAX_REFUSED(tuff_plan_read_at(plan, 0, 0, data, 4), "has not been run");
     run_plan(plan);
-    MAX_REFUSED(tuff_plan_read_at(plan, 3, 0, data, 4), "no output 3");
+    MAX_REFUSED(tuff_plan_read_at(plan, 3, 0, data, 4), "output index 3 is out of range");
     MAX_REFUSED(tuff_plan_read_at(plan, 1, 8, data, 6), "12 bytes");
     MAX_REFUSED(tuff_plan_read_at(plan, 1, 1, data, 2), "not whole elements of f16");
     MAX_REFUSED(tuff_plan_read_at(plan, 0, 0, NULL, 4), "data is NULL");

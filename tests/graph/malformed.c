@@ -212,7 +212,7 @@ static const struct {
     ROW(slice_stop, E_SHAPE, "slice", "[2,3]", "axis 1"),
     ROW(slice_start, E_SHAPE, "slice", "[2,3]", "axis 0"),
     ROW(slice_step, E_SHAPE, "slice", "[2,3]", "step 0"),
-    ROW(slice_backwards, E_SHAPE, "slice", "[2,3]", "start 3, stop -1, step -1"),
+    ROW(slice_backwards, E_SHAPE, "slice", "[2,3]", "start 3, stop -1 and step -1"),
     ROW(slice_null, E_USAGE, "slice", "[2,3]", "NULL"),
     ROW(pad_negative, E_SHAPE, "pad", "[2,3]", "axis 1"),
     ROW(pad_huge, E_LIMIT, "pad", "[2,3]", "axis 0"),
