@@ -1,5 +1,6 @@
-/* Composites as cases of the suite: tests/graph/gradients.c differentiates them, and tests/graph/composites.c runs them
-   in narrow floats on devices. A COMPOSITE and a ROW line add a new composite to both. */
+/* Composites as cases of the suite. A COMPOSITE and a ROW line add one: `tuff verify` then runs it, and
+   tests/graph/gradients.c differentiates it. tests/graph/composites.c runs those that it lists on devices, in narrow
+   floats. */
 #include <string.h>
 
 #include "base/status.h"
