@@ -392,18 +392,19 @@ static tuff_status resolve_includes(const char *body, text *out)
 {
     for (const char *at = body; *at != 0;) {
         const line one = line_at(at);
-        at = one.next;
-        if (!starts_with(&one, "@include ")) {
-            tuff__text_add(out, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
-            continue;
+        const char *added = at;
+        size_t size = (size_t)(one.next - at);
+        if (starts_with(&one, "@include ")) {
+            char name[64];
+            const size_t skipped = strlen("@include ");
+            (void)snprintf(name, sizeof name, "%.*s", (int)(one.length - skipped), one.start + skipped);
+            added = tuff__kernel_text(name);
+            if (added == NULL)
+                return FAIL(TUFF_E_COMPILE, "kernels: cannot include %s: no such text", name);
+            size = strlen(added);
         }
-        char name[64];
-        const size_t skipped = strlen("@include ");
-        (void)snprintf(name, sizeof name, "%.*s", (int)(one.length - skipped), one.start + skipped);
-        const char *included = tuff__kernel_text(name);
-        if (included == NULL)
-            return FAIL(TUFF_E_COMPILE, "kernels: cannot include %s: no such text", name);
-        tuff__text_add_bytes(out, included, strlen(included));
+        tuff__text_add_bytes(out, added, size);
+        at = one.next;
     }
     return tuff__text_status(out);
 }
