@@ -229,23 +229,35 @@ static tuff_status load_arrays(reference_plan *plan)
 /* The result of an assign is its value as the array stores it. */
 static void round_value(const node *at, const node_values *from, node_values *to)
 {
-    for (int64_t i = 0; i < element_count(at); i++) {
+    const int64_t count = element_count(at);
+    for (int64_t i = 0; i < count; i++) {
         to->value[i] = tuff__round_to(at->outputs[0].dtype, from->value[i]);
         if (to->error)
             to->error[i] = from->error[i];
     }
 }
 
+/* Returns 1.5 * 2^(52 + exponent). Added to a much smaller number, it leaves only multiples of 2^exponent. */
+static double coarse_number(int exponent)
+{
+    const uint64_t bits = ((uint64_t)(exponent + 52 + 1023) << 52) | (UINT64_C(1) << 51);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 /* Rounds to the nearest number with a significand of `bits` bits, on a scaled grid. */
 static double round_on_grid(double value, int bits, double stretch)
 {
     const int least = bits == 11 ? -24 : -149; /* exponent of the last bit of subnormal numbers */
-    int exponent;
-    if (!isfinite(value) || value == 0)
+    const double scaled = value * stretch;
+    if (!(fabs(scaled) < 0x1p900))
         return value;
-    (void)frexp(value * stretch, &exponent);
-    const int last = exponent - bits > least ? exponent - bits : least;
-    return ldexp(rint(ldexp(value * stretch, -last)), last) / stretch;
+    uint64_t pattern;
+    memcpy(&pattern, &scaled, sizeof pattern);
+    const int exponent = (int)(pattern >> 52 & 0x7ff) - 1022; /* as frexp returns it */
+    const double coarse = coarse_number(exponent - bits > least ? exponent - bits : least);
+    return copysign(scaled + coarse - coarse, scaled) / stretch;
 }
 
 /* Rounds a node's operands. Nodes that need it have at most two. copies: the rounded operands, freed by the caller. */
@@ -267,8 +279,9 @@ static tuff_status round_operands(const reference_plan *plan, const node *at, co
 static void round_result(const reference_plan *plan, const node *at)
 {
     const int bits = plan->rounding ? plan->rounding->results[at->id] : 0;
+    const int64_t count = bits > 0 ? element_count(at) : 0;
     double *values = plan->values[at->id].value;
-    for (int64_t i = 0; bits > 0 && i < element_count(at); i++)
+    for (int64_t i = 0; i < count; i++)
         values[i] = round_on_grid(values[i], bits, plan->rounding->stretch);
 }
 
@@ -337,7 +350,8 @@ static void widen_bounds(const reference_plan *plan, const node *at)
     if (!values->error || !narrow || tuff__op_is_view(at->op) || !tuff__dtype_is_float(at->outputs[0].dtype))
         return;
     const double unit = unit_roundoff(plan->storage), least = plan->storage == TUFF_F16 ? 0x1p-25 : 0;
-    for (int64_t i = 0; i < element_count(at); i++)
+    const int64_t count = element_count(at);
+    for (int64_t i = 0; i < count; i++)
         values->error[i] += unit * (fabs(values->value[i]) + values->error[i]) + least;
 }
 

@@ -147,7 +147,8 @@ struct driver_device {
     wait_thread *wait_thread; /* NULL until there is work for it */
     bool used_library;        /* for matrix products */
     char identity[1024];
-    char build_options[128];
+    char build_options[160];
+    size_t plain_options; /* length of the options that also apply with the driver's own header: see builtins.c */
     cl_kernel_work_group_info spill_query; /* the kernel query that reports spills; 0: none does */
     size_t subgroup_sizes[SUBGROUP_SIZES]; /* those that a kernel can require; unused entries are 0 */
     pending pending[PENDING_COUNT];        /* a ring, in the order of the queue */
@@ -215,6 +216,12 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info);
 bool tuff__cl_has_larger_buffers(cl_device_id id);
 /* Fills in build options and limits. Needs the identity. */
 tuff_status tuff__cl_prepare_vendor(driver_device *device);
+
+/* builtins.c: declarations that replace the header of drivers built on Clang. tuff__cl_declare_builtins appends the
+   option that drops the header to the build options, which must be complete. tuff__cl_builtins returns NULL if the
+   device keeps its header. */
+void tuff__cl_declare_builtins(driver_device *device);
+const char *tuff__cl_builtins(const driver_device *device);
 
 /* wrap.c */
 tuff_status tuff__cl_wrap(const void *handles, tuff_device_info *info, driver_device **device);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
@@ -43,11 +45,24 @@ static tuff_status build_failure(driver_device *device, cl_program program, cl_i
     return status;
 }
 
-static tuff_status create_from_text(driver_device *device, const char *text, cl_program *out)
+static tuff_status create_from_text(driver_device *device, const char *source, cl_program *out)
 {
     cl_int error = CL_SUCCESS;
-    *out = tuff__cl.CreateProgramWithSource(device->context, 1, &text, NULL, &error);
+    *out = tuff__cl.CreateProgramWithSource(device->context, 1, &source, NULL, &error);
     return error == CL_SUCCESS && *out ? TUFF_OK : tuff__cl_fail(error, "clCreateProgramWithSource");
+}
+
+/* The declarations come before the text. */
+static tuff_status create_declared(driver_device *device, const char *builtins, const char *source, cl_program *out)
+{
+    text whole = {0};
+    tuff__text_add_bytes(&whole, builtins, strlen(builtins));
+    tuff__text_add_bytes(&whole, source, strlen(source));
+    tuff_status status = tuff__text_status(&whole);
+    if (status == TUFF_OK)
+        status = create_from_text(device, tuff__text_get(&whole), out);
+    tuff__text_free(&whole);
+    return status;
 }
 
 static tuff_status create_from_binary(driver_device *device, blob cached, cl_program *out)
@@ -133,12 +148,14 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         request->name, (unsigned long)request->subgroup_size);
 }
 
-static cl_int build(const driver_device *device, cl_program program, bool many_registers, const char *extra_options)
+/* length: of the device's build options that apply. */
+static cl_int build(const driver_device *device, cl_program program, size_t length, bool many_registers,
+                    const char *extra_options)
 {
     char options[sizeof device->build_options + 96];
     /* On Intel's GPUs. */
     const bool wants_more_registers = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP");
-    snprintf(options, sizeof options, "%s%s%s", device->build_options,
+    snprintf(options, sizeof options, "%.*s%s%s", (int)length, device->build_options,
              wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
     if (device->serializes_builds)
         tuff__lock(&compiler_lock);
@@ -195,7 +212,7 @@ static tuff_status build_uncommented(driver_device *device, const program_reques
     tuff__free(uncommented);
     if (status != TUFF_OK)
         return status;
-    const cl_int error = build(device, made, false, "");
+    const cl_int error = build(device, made, device->plain_options, false, "");
     if (error == CL_SUCCESS) {
         *out = made;
         return TUFF_OK;
@@ -219,17 +236,55 @@ static tuff_status enable_ptx_comments(driver_device *device, const program_requ
     return status;
 }
 
+/* Builds a program from a binary, or from text with the driver's own header. */
+static tuff_status build_plain(driver_device *device, const program_request *request, cl_program program)
+{
+    const cl_int error = build(device, program, device->plain_options, request->many_registers, "");
+    return error == CL_SUCCESS ? TUFF_OK : build_failure(device, program, error, request->name);
+}
+
+/* Builds a program from text with the declarations of builtins.c. *out stays NULL if they do not suffice, or if the
+   device has none. */
+static tuff_status build_with_builtins(driver_device *device, const program_request *request, cl_program *out)
+{
+    const char *builtins = tuff__cl_builtins(device);
+    cl_program made = NULL;
+    if (!builtins)
+        return TUFF_OK;
+    TRY(create_declared(device, builtins, request->text, &made));
+    const cl_int error = build(device, made, strlen(device->build_options), request->many_registers, "");
+    if (error == CL_SUCCESS) {
+        *out = made;
+        return TUFF_OK;
+    }
+    const tuff_status status = build_failure(device, made, error, request->name);
+    tuff__cl.ReleaseProgram(made);
+    return error == CL_BUILD_PROGRAM_FAILURE ? TUFF_OK : status;
+}
+
+static tuff_status build_text(driver_device *device, const program_request *request, cl_program *out)
+{
+    TRY(build_with_builtins(device, request, out));
+    if (*out)
+        return TUFF_OK;
+    TRY(create_from_text(device, request->text, out));
+    TRY(build_plain(device, request, *out));
+    if (tuff__cl_builtins(device))
+        tuff__log(TUFF_LOG_INFO, "kernel %s: compiled with the OpenCL driver's header, because %s", request->name,
+                  tuff_error());
+    return TUFF_OK;
+}
+
 static tuff_status fill_program(driver_device *device, const program_request *request, blob cached, blob *made,
                                 driver_program *program)
 {
     TRY(check_subgroup(device, request));
-    if (cached.size > 0)
+    if (cached.size > 0) {
         TRY(create_from_binary(device, cached, &program->program));
-    else
-        TRY(create_from_text(device, request->text, &program->program));
-    const cl_int error = build(device, program->program, request->many_registers, "");
-    if (error != CL_SUCCESS)
-        return build_failure(device, program->program, error, request->name);
+        TRY(build_plain(device, request, program->program));
+    } else {
+        TRY(build_text(device, request, &program->program));
+    }
     if (cached.size == 0 && device->makes_ptx && strstr(request->text, ptx_comment))
         TRY(enable_ptx_comments(device, request, &program->program));
     TRY(check_kernel(device, program));
@@ -289,8 +344,8 @@ tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *pr
     if (!program->large) {
         cl_program made = NULL;
         TRY(create_from_text(device, program->text, &made));
-        const cl_int error =
-            build(device, made, program->many_registers, " -cl-intel-greater-than-4GB-buffer-required");
+        const cl_int error = build(device, made, device->plain_options, program->many_registers,
+                                   " -cl-intel-greater-than-4GB-buffer-required");
         if (error != CL_SUCCESS) {
             const tuff_status status = build_failure(device, made, error, program->name);
             tuff__cl.ReleaseProgram(made);
