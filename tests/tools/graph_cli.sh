@@ -12,7 +12,7 @@ yes "The licensed work is that which the licensee may copy." | head -n 20 >text
 expect 0 "usage: tuff plan [FILE] [OPTIONS]" "$tuff" plan --help
 expect 0 "FILE is a graph that" "$tuff" profile --help
 echo "no graph" >none.graph
-for verb in plan profile kernel bench; do
+for verb in plan profile kernel bench verify; do
     expect 1 "none.graph: not a graph file" "$tuff" $verb none.graph --device reference
     expect 1 "cannot open nowhere.graph" "$tuff" $verb nowhere.graph --device reference
 done
@@ -22,6 +22,9 @@ expect 2 "--plan selects a plan of a model" "$tuff" profile none.graph --plan tr
 expect 2 "unexpected argument" "$tuff" kernel none.graph matmul row
 expect 2 "--out writes all" "$tuff" kernel none.graph --out kernels
 expect 2 "expected at most one graph file" "$tuff" bench none.graph other.graph
+expect 2 "none.graph is a graph file: it cannot be combined" "$tuff" verify none.graph --programs 2
+expect 2 "--steps needs a graph file" "$tuff" verify exp --steps 2
+expect 2 "--data needs a graph file" "$tuff" verify --data text
 expect 2 "the suite graph needs a graph file" "$tuff" bench graph
 expect 2 "--save-graph saves the graph of a model" "$tuff" plan none.graph --save-graph other.graph
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph
@@ -62,6 +65,8 @@ assert built["train"] == loaded["train"]
 EOF
 json '[p["name"] for p in x["plans"]] == ["train"] and all(s > 0 for s in x["plans"][0]["phases"].values())' \
     "$tuff" profile step.graph --device "$device" --runs 1 --json
+json 'len(x) > 10 and all(r["wrong"] == 0 for r in x) and max(r["largest"] for r in x if r["kind"] == "output") > 1' \
+    "$tuff" verify step.graph --device "$device" --json
 json 'x["works"][0]["suite"] == "graph" and x["works"][0]["work"] == "step.graph" and len(x["works"]) == 1' \
     "$tuff" bench step.graph --device "$device" --quick --rounds 1 --json
 "$tuff" kernel step.graph --device "$device" >kernels || fail "no kernels"

@@ -163,14 +163,15 @@ static void *values_of(const leaf *self, size_t *size)
     return values;
 }
 
-static tuff_status write_input(const tuff_graph *graph, const node *input, uint64_t key, tuff_plan *plan)
+static tuff_status write_input(const tuff_graph *graph, const node *input, uint64_t key, graph_data_writer *write,
+                               void *to)
 {
     const tuff_tensor *value = &input->outputs[0];
     leaf self = {.dtype = value->dtype, .shape = value->shape, .is_input = true, .deviation = 1, .key = key};
     size_t size = 0;
     TRY(examine(graph, input, NULL, &self));
     void *values = values_of(&self, &size);
-    const tuff_status status = values ? tuff_plan_write(plan, input->attributes.name, values, size) : TUFF_E_OOM_HOST;
+    const tuff_status status = values ? write(to, input->attributes.name, values, size) : TUFF_E_OOM_HOST;
     tuff__free(values);
     return status;
 }
@@ -209,11 +210,21 @@ static tuff_status write_arrays(const tuff_graph *graph, uint64_t key)
     return status;
 }
 
-tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan)
+tuff_status graph_data_make(const tuff_graph *graph, graph_data_writer *write, void *to)
 {
     const uint64_t inputs = random_key(1, "inputs");
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_INPUT)
-            TRY(write_input(graph, graph->nodes[i], random_key_number(inputs, (uint64_t)i), plan));
+            TRY(write_input(graph, graph->nodes[i], random_key_number(inputs, (uint64_t)i), write, to));
     return write_arrays(graph, random_key(1, "arrays"));
+}
+
+static tuff_status write_to_plan(void *plan, const char *name, const void *data, size_t size)
+{
+    return tuff_plan_write(plan, name, data, size);
+}
+
+tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan)
+{
+    return graph_data_make(graph, write_to_plan, plan);
 }

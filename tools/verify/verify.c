@@ -1,4 +1,5 @@
-/* tuff verify: runs the op suite on a device and compares every element with the float64 reference. */
+/* tuff verify: runs the op suite, random programs or the graph of a file on a device and compares every element with
+   the float64 reference. */
 #define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,17 +7,21 @@
 #include <string.h>
 
 #include "tools/cli/options.h"
+#include "tools/model/options.h"
 #include "tools/verify/names.h"
 #include "tools/verify/suite.h"
 #include "tools/verify/verify.h"
+#include "tools/verify/verify_graph.h"
 #include "tools/verbs.h"
 
 typedef struct verification {
     tuff_device *device;
     suite_options options;
     suite_selection only;
-    int64_t programs;    /* number of programs to run instead of ops; 0: none */
-    const char *program; /* line that describes a single program, or NULL */
+    int64_t programs;         /* number of programs to run instead of ops; 0: none */
+    const char *program;      /* line that describes a single program, or NULL */
+    graph_verification graph; /* to run instead of ops, if it has a file */
+    bool has_steps;
     int64_t seed;
     bool json;
     int rows;
@@ -130,16 +135,19 @@ static int verify_on(verification *self, const char *device)
     self->device = cli_open_device(&verb_verify, device, &code);
     if (!self->device)
         return code;
-    code = runs_programs
-               ? verify_programs(&verb_verify, self->device, self->programs, self->seed, self->program, self->json)
-               : verify_all(self);
+    if (runs_programs)
+        code = verify_programs(&verb_verify, self->device, self->programs, self->seed, self->program, self->json);
+    else if (self->graph.file)
+        code = verify_graph(&verb_verify, self->device, &self->graph);
+    else
+        code = verify_all(self);
     tuff_device_close(self->device);
     return code;
 }
 
 static int verify(int count, char **arguments)
 {
-    verification self = {0};
+    verification self = {.graph = {.steps = 1}};
     const char *device = NULL, *name = NULL;
     int fuse = 0, family = 0, matmul = 0;
     const cli_option options[] = {
@@ -158,29 +166,56 @@ static int verify(int count, char **arguments)
          .value = &self.program,
          .placeholder = "LINE",
          .help = "run the program that LINE describes, such as \"seed=7 form=mlp ...\""},
+        {.name = "--steps",
+         .kind = CLI_INTEGER,
+         .value = &self.graph.steps,
+         .placeholder = "N",
+         .low = 1,
+         .high = 1e6,
+         .given = &self.has_steps,
+         .help = "runs of the graph of FILE, each from the reference's arrays"},
+        {.name = "--data",
+         .kind = CLI_TEXT,
+         .value = &self.graph.data,
+         .placeholder = "FILE",
+         .help = "safetensors with inputs and arrays of the graph by name, such as a checkpoint; others are random"},
         SEED_OPTION(&self.seed, "seed of the inputs, or of the first random program", NULL),
         JSON_OPTION(&self.json, "a list with one object per line"),
     };
     const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
     if (end.now)
         return end.code;
-    if (!suite_select(name, &self.only))
+    self.graph.file = name && is_graph_file(name) ? name : NULL;
+    if (self.graph.file && (self.programs > 0 || self.program))
+        return cli_fail(&verb_verify, EXIT_USAGE, "%s is a graph file: it cannot be combined with random programs",
+                        name);
+    if (!self.graph.file && (self.has_steps || self.graph.data))
+        return cli_fail(&verb_verify, EXIT_USAGE, "%s needs a graph file", self.has_steps ? "--steps" : "--data");
+    if (!self.graph.file && !suite_select(name, &self.only))
         return report_unknown_op(name);
     self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                                .family = (tuff_family)family,
                                                .matmul_library = (tuff_matmul_library)matmul},
                                    .seed = (uint32_t)self.seed};
+    self.graph.compile = self.options.compile;
+    self.graph.json = self.json;
     return verify_on(&self, device);
 }
 
 const cli_verb verb_verify = {
     .name = "verify",
-    .operand = "[NAME]",
-    .summary = "Runs the op suite, or random programs, on a device against the float64 reference.",
+    .operand = "[NAME|FILE]",
+    .summary = "Compares a device with the float64 reference: the op suite, random programs, or the graph of a file.",
     .about =
         "NAME is a primitive or a composite, such as exp or softmax, or a common prefix of several. Prints the worst\n"
-        "error of each op relative to its tolerance. --programs compares every parameter and every moment of the\n"
-        "optimizer in random training programs, and reduces a failing one to the smallest that still fails. Exits\n"
-        "with 1 if an element exceeds its tolerance.",
+        "error of each op relative to its tolerance.\n"
+        "FILE is a graph that was saved by tuff_graph_save, or by tuff train or tuff plan with --save-graph. Its "
+        "inputs\n"
+        "and arrays get random values. Prints the error of every output, and of every array that a run changes,\n"
+        "relative to its largest element or change.\n"
+        "--programs compares every parameter and every moment of the optimizer in random training programs, and "
+        "reduces\n"
+        "a failing one to the smallest that still fails.\n"
+        "Exits with 1 if an element exceeds its tolerance.",
     .run = verify,
 };
