@@ -73,7 +73,7 @@ static void build_attention_gradients(const kernel_case *self, tuff_graph *graph
     tuff_tensor *inputs[3], *gradients[3];
     tuff_tensor *out = build_attention_inputs(self, graph, inputs);
     tuff_tensor *upstream =
-        tuff_input(graph, "upstream", TUFF_F32, TUFF_SHAPE(1, self->inner, self->rows, self->columns));
+        tuff_input(graph, "upstream", self->dtype, TUFF_SHAPE(1, self->inner, self->rows, self->columns));
     tuff_tensor *loss = tuff_sum(tuff_mul(out, upstream), axes, 4, false);
     if (tuff_gradients(loss, inputs, 3, gradients) != TUFF_OK)
         return;
@@ -130,6 +130,8 @@ static const kernel_case unit_cases[] = {
     {"units_bf16_tn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {true, false}},
     {"units_attention_64", build_attention, TUFF_F16, 32, 64, 2048, {false, false}},
     {"units_attention_128", build_attention, TUFF_F16, 8, 128, 2048, {false, false}},
+    {"units_gradients_64", build_attention_gradients, TUFF_F16, 32, 64, 2048, {false, false}},
+    {"units_gradients_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
 /* Counts the earlier kernels with the same body in the plan. */

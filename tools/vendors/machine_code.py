@@ -289,9 +289,10 @@ def weight(part):
 
 
 def main_loop(path, products=()):
-    """Returns the instructions of the loop that multiplies most (the smallest of several; on matrix units loads count
-    too), or of the whole kernel if it has no loop, and those of the whole kernel. products: the products of loops
-    inside it, so that these count as often as they run (Flow.repeated)."""
+    """Returns the instructions of the loop that multiplies most (the smallest of several; on matrix units the smallest
+    with all matrix instructions and a barrier, or else loads count too), or of the whole kernel if it has no loop, and
+    those of the whole kernel. products: the products of loops inside it, so that these count as often as they run
+    (Flow.repeated)."""
     code = Code(path)
     flow = Flow(code)
     parts = [flow.instructions(header) for header in flow.loops] or [code.items]
@@ -300,7 +301,12 @@ def main_loop(path, products=()):
         header = max(flow.loops,
                      key=lambda one: (len(flow.multiplying_inside(one)), multiplies(flow.instructions(one))))
         return flow.repeated(header, products), code.items
-    least = 1 if any(one.kind == "matrix" for one in code.items) else 0.999
+    uses_units = any(one.kind == "matrix" for one in code.items)
+    whole = [part for part in parts if multiplies(part) == multiplies(code.items)
+             and any(one.kind == "barrier" for one in part)]
+    if uses_units and whole:
+        return min(whole, key=len), code.items
+    least = 1 if uses_units else 0.999
     return min((part for part in parts if weight(part) >= least * most), key=len), code.items
 
 
