@@ -210,13 +210,13 @@ static tuff_status write_arrays(const tuff_graph *graph, uint64_t key)
     return status;
 }
 
-tuff_status graph_data_make(const tuff_graph *graph, graph_data_writer *write, void *to)
+tuff_status graph_data_make(const tuff_graph *graph, uint64_t seed, graph_data_writer *write, void *to)
 {
-    const uint64_t inputs = random_key(1, "inputs");
+    const uint64_t inputs = random_key(seed, "inputs");
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_INPUT)
             TRY(write_input(graph, graph->nodes[i], random_key_number(inputs, (uint64_t)i), write, to));
-    return write_arrays(graph, random_key(1, "arrays"));
+    return write_arrays(graph, random_key(seed, "arrays"));
 }
 
 static tuff_status write_to_plan(void *plan, const char *name, const void *data, size_t size)
@@ -226,5 +226,5 @@ static tuff_status write_to_plan(void *plan, const char *name, const void *data,
 
 tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan)
 {
-    return graph_data_make(graph, write_to_plan, plan);
+    return graph_data_make(graph, 1, write_to_plan, plan);
 }

@@ -8,11 +8,11 @@
 typedef tuff_status graph_data_writer(void *to, const char *name, const void *data, size_t size);
 
 /* Makes values for every input of a loaded graph, which the writer gets, and for its arrays, which are written. The
-   values are random, the same in every call, and valid for what the graph does with them: integers that select along an
-   axis, or are compared with positions along one, lie within its extent; floats are not negative if a root or logarithm
-   of them is taken. Other integers are small in inputs, and 0 in arrays. */
-tuff_status graph_data_make(const tuff_graph *graph, graph_data_writer *write, void *to);
-/* The same for a plan that was compiled from the graph. */
+   values are random, the same in every call with that seed, and valid for what the graph does with them: integers that
+   select along an axis, or are compared with positions along one, lie within its extent; floats are not negative if a
+   root or logarithm of them is taken. Other integers are small in inputs, and 0 in arrays. */
+tuff_status graph_data_make(const tuff_graph *graph, uint64_t seed, graph_data_writer *write, void *to);
+/* The same for a plan that was compiled from the graph, with seed 1. */
 tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan);
 
 #endif

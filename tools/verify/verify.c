@@ -198,6 +198,7 @@ static int verify(int count, char **arguments)
                                                .matmul_library = (tuff_matmul_library)matmul},
                                    .seed = (uint32_t)self.seed};
     self.graph.compile = self.options.compile;
+    self.graph.seed = (uint64_t)self.seed;
     self.graph.json = self.json;
     return verify_on(&self, device);
 }

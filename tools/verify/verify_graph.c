@@ -1,10 +1,7 @@
-/* tuff verify FILE. Tolerances are like those of random programs: relative to the largest element of a tensor, for an
-   array to its largest change, so that a result that is never written cannot hide. To that comes how far rounding moves
-   the tensor: the reference repeats each step with rounding at the points where kernels round, on several grids. */
+/* tuff verify FILE: runs a graph on a device and on the reference, and has its results compared (graph_result.c). */
 #include "tools/verify/verify_graph.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,27 +11,8 @@
 #include "exec/reference.h"
 #include "tools/model/graph_data.h"
 #include "tools/model/known_plans.h"
+#include "tools/verify/graph_result.h"
 #include "tools/verify/program_rounding.h"
-
-/* Relative to the largest element, and the multiple of the deviations found on the grids. */
-#define TOLERANCE 1e-4
-#define NOISE 5
-/* A tolerance above this fraction of the largest element says little. */
-#define WIDE 0.1
-
-/* A tensor that is compared: an output, or an array that came with the graph. */
-typedef struct result {
-    const char *name;
-    tuff_dtype dtype;
-    tuff_shape shape;
-    tuff_array *array, *expected_array; /* on the device and on the reference; NULL: an output */
-    int number;                         /* of the array in the graph */
-    int64_t count;
-    double *begin, *value, *noise; /* of a step: before it (arrays), after it, and how far rounding moves it */
-    double unit, error, tolerance; /* of the worst step; the latter two relative to the unit */
-    int64_t wrong;                 /* elements, of the first step with any */
-    char failure[160];
-} result;
 
 typedef struct graph_check {
     tuff_device *reference_device;
@@ -43,12 +21,11 @@ typedef struct graph_check {
     reference_plan *reference;
     program_rounding rounding;
     model_plans plans; /* on the device */
-    result *results;
+    graph_result *results;
     int count;
     tuff_array **arrays; /* all that the reference's graph uses, and their elements before a step */
     void **saved;
     int array_count;
-    int step;
 } graph_check;
 
 static tuff_status out_of_memory(void)
@@ -78,11 +55,45 @@ static tuff_status load_reference(graph_check *self, const char *file, tuff_grap
     return status;
 }
 
-/* Returns the precision that plans of the file have, or that of their matmuls. */
-static tuff_precision precision_of(const graph_check *self, const tuff_graph_file_info *info)
+static int significand_bits(tuff_precision precision)
 {
-    return self->plans.file_precision != TUFF_PRECISION_F32 ? self->plans.file_precision
-                                                            : info->compile.matmul_precision;
+    enum { F16_BITS = 11, BF16_BITS = 8 };
+    return precision == TUFF_PRECISION_F16 ? F16_BITS : precision == TUFF_PRECISION_BF16 ? BF16_BITS : 0;
+}
+
+/* Returns the bits that the weights of an attention on matrix units keep, if its operands have 16 bits; otherwise 0. */
+static int weight_bits(const node *at)
+{
+    const tuff_dtype dtype = at->inputs[0]->dtype;
+    return significand_bits(dtype == TUFF_F16    ? TUFF_PRECISION_F16
+                            : dtype == TUFF_BF16 ? TUFF_PRECISION_BF16
+                                                 : TUFF_PRECISION_F32);
+}
+
+/* Adds to the rounding of random programs what other graphs need: every result has at most the bits of f32, and matmuls
+   and attention may round their operands where the program allows that and the device has matrix units. */
+static tuff_status make_rounding(graph_check *self, tuff_device *device, tuff_precision matmul_precision)
+{
+    enum { F32_BITS = 24 };
+    tuff_device_info info;
+    TRY(tuff_device_describe(device, &info));
+    TRY(program_rounding_make(self->live, self->plans.file_precision, &self->rounding));
+    const bool rounds = info.cooperative_matrix != 0 && self->plans.file_precision == TUFF_PRECISION_F32;
+    const int factor_bits = rounds ? significand_bits(matmul_precision) : 0;
+    for (int i = 0; i < self->live->node_count; i++) {
+        const node *at = self->live->nodes[i];
+        unsigned char *result = &self->rounding.results[i], *operands = &self->rounding.operands[i];
+        const bool is_kept = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
+                             at->op == OP_RANDOM || !tuff__dtype_is_float(at->outputs[0].dtype);
+        const int weights = tuff__op_is_attention(at->op) ? weight_bits(at) : 0;
+        if (!is_kept && *result == 0)
+            *result = F32_BITS;
+        if (at->op == OP_MATMUL && factor_bits > 0)
+            *operands = (unsigned char)factor_bits;
+        if (tuff__op_is_attention(at->op) && (factor_bits > 0 || weights > 0))
+            *result = (unsigned char)(weights > 0 ? weights : factor_bits);
+    }
+    return TUFF_OK;
 }
 
 static bool is_listed(const graph_check *self, const tuff_array *array)
@@ -113,16 +124,11 @@ static tuff_status list_arrays(graph_check *self)
     return TUFF_OK;
 }
 
-static tuff_status add_result(graph_check *self, const result *made)
+static tuff_status add_result(graph_check *self, const graph_result *made)
 {
-    const size_t count = (size_t)tuff_shape_count(made->shape);
-    result *to = &self->results[self->count++];
+    graph_result *to = &self->results[self->count++];
     *to = *made;
-    to->count = (int64_t)count;
-    to->begin = calloc(count + 1, sizeof *to->begin);
-    to->value = calloc(count + 1, sizeof *to->value);
-    to->noise = calloc(count + 1, sizeof *to->noise);
-    return to->begin && to->value && to->noise ? TUFF_OK : out_of_memory();
+    return graph_result_make(to);
 }
 
 /* Arrays that no step changes are not compared. */
@@ -137,31 +143,39 @@ static tuff_status list_results(graph_check *self)
     for (int i = 0; i < outputs; i++) {
         tuff_plan_value value;
         TRY(tuff_plan_output_at(plan, i, &value));
-        TRY(add_result(self, &(result){.name = value.name, .dtype = value.dtype, .shape = value.shape}));
+        TRY(add_result(self,
+                       &(graph_result){.name = value.name, .number = i, .dtype = value.dtype, .shape = value.shape}));
     }
     for (int i = 0; i < arrays; i++) {
-        tuff_graph_array on_device, expected;
-        TRY(tuff_graph_array_at(graph, i, &on_device));
-        TRY(tuff_graph_array_at(self->graph, i, &expected));
-        if (on_device.is_assigned)
-            TRY(add_result(self, &(result){.name = on_device.name,
-                                           .number = i,
-                                           .dtype = tuff_array_dtype(on_device.array),
-                                           .shape = tuff_array_shape(on_device.array),
-                                           .array = on_device.array,
-                                           .expected_array = expected.array}));
+        tuff_graph_array one;
+        TRY(tuff_graph_array_at(graph, i, &one));
+        if (one.is_assigned)
+            TRY(add_result(self, &(graph_result){.name = one.name,
+                                                 .number = i,
+                                                 .is_array = true,
+                                                 .dtype = tuff_array_dtype(one.array),
+                                                 .shape = tuff_array_shape(one.array)}));
     }
     return TUFF_OK;
 }
 
-static tuff_status check_tensor(const tuff_file_tensor *tensor, tuff_dtype dtype, uint64_t size)
+static tuff_array *array_of(const tuff_graph *graph, const graph_result *of)
 {
-    return tensor->dtype == dtype && tensor->size == size
-               ? TUFF_OK
-               : FAIL(TUFF_E_USAGE,
-                      "\"%s\" is %s of %" PRIu64 " bytes in the data, and %s of %" PRIu64 " bytes in the graph",
-                      tensor->name, tuff_dtype_name(tensor->dtype), (uint64_t)tensor->size, tuff_dtype_name(dtype),
-                      size);
+    tuff_graph_array found;
+    return tuff_graph_array_at(graph, of->number, &found) == TUFF_OK ? found.array : NULL;
+}
+
+static tuff_status write_to_plan(void *plan, const char *name, const void *data, size_t size)
+{
+    return tuff_plan_write(plan, name, data, size);
+}
+
+static tuff_status check_tensor(const tuff_file_tensor *tensor, tuff_dtype dtype, tuff_shape shape)
+{
+    if (tensor->dtype == dtype && tuff_shape_equal(tensor->shape, shape))
+        return TUFF_OK;
+    return FAIL(TUFF_E_USAGE, "\"%.200s\" is %s %s in the data, and %s %s in the graph", tensor->name,
+                tuff_dtype_name(tensor->dtype), SHAPE_TEXT(tensor->shape), tuff_dtype_name(dtype), SHAPE_TEXT(shape));
 }
 
 /* Writes a tensor of the data to the input or the array of that name, if there is one. */
@@ -174,7 +188,7 @@ static tuff_status write_tensor(graph_check *self, const tuff_file_tensor *tenso
         TRY(tuff_plan_input_at(plan, i, &input));
         if (strcmp(input.name, tensor->name) != 0)
             continue;
-        TRY(check_tensor(tensor, input.dtype, input.size));
+        TRY(check_tensor(tensor, input.dtype, input.shape));
         TRY(tuff_plan_write(plan, tensor->name, tensor->data, tensor->size));
         TRY(write_to_reference(self, tensor->name, tensor->data, tensor->size));
         ++*used;
@@ -182,7 +196,7 @@ static tuff_status write_tensor(graph_check *self, const tuff_file_tensor *tenso
     if (!array)
         return TUFF_OK;
     ++*used;
-    TRY(check_tensor(tensor, tuff_array_dtype(array), tuff_array_size(array)));
+    TRY(check_tensor(tensor, tuff_array_dtype(array), tuff_array_shape(array)));
     TRY(tuff_array_write(array, tensor->data, tensor->size));
     return tuff_array_write(tuff_graph_find_array(self->graph, tensor->name), tensor->data, tensor->size);
 }
@@ -200,8 +214,12 @@ static tuff_status write_data(graph_check *self, const char *path)
     }
     tuff_file_close(file);
     if (status == TUFF_OK && used == 0)
-        status = FAIL(TUFF_E_USAGE, "%.200s has no tensor with the name of an input or an array of the graph", path);
-    return status;
+        status = FAIL(TUFF_E_USAGE, "no tensor has the name of an input or an array of the graph");
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    char reason[256];
+    snprintf(reason, sizeof reason, "%s", tuff_error());
+    return FAIL(status, "--data %.200s: %s", path, reason);
 }
 
 static tuff_status open_check(graph_check *self, tuff_device *device, const graph_verification *request)
@@ -210,21 +228,18 @@ static tuff_status open_check(graph_check *self, tuff_device *device, const grap
     const model_options described = {.file = request->file};
     TRY(load_reference(self, request->file, &info));
     TRY(model_plans_open(device, &described, &request->compile, &self->plans));
-    TRY(program_rounding_make(self->live, precision_of(self, &info), &self->rounding));
+    TRY(make_rounding(self, device, info.compile.matmul_precision));
     TRY(list_arrays(self));
     TRY(list_results(self));
-    TRY(graph_data_make(self->graph, write_to_reference, self));
-    TRY(model_plan_write(&self->plans, 0));
+    TRY(graph_data_make(self->graph, request->seed, write_to_reference, self));
+    TRY(graph_data_make(self->plans.items[0].graph, request->seed, write_to_plan, self->plans.items[0].plan));
     return request->data ? write_data(self, request->data) : TUFF_OK;
 }
 
 static void close_check(graph_check *self)
 {
-    for (int i = 0; i < self->count; i++) {
-        free(self->results[i].begin);
-        free(self->results[i].value);
-        free(self->results[i].noise);
-    }
+    for (int i = 0; i < self->count; i++)
+        graph_result_free(&self->results[i]);
     for (int i = 0; i < self->array_count; i++)
         free(self->saved[i]);
     free(self->results);
@@ -251,10 +266,10 @@ static tuff_status read_array(tuff_array *array, int64_t count, double *values)
 }
 
 /* Reads a result of the reference. */
-static tuff_status read_expected(const graph_check *self, const result *of, double *values)
+static tuff_status read_expected(const graph_check *self, const graph_result *of, double *values)
 {
-    return of->array ? read_array(of->expected_array, of->count, values)
-                     : tuff__reference_read_double(self->reference, of->name, values);
+    return of->is_array ? read_array(array_of(self->graph, of), of->count, values)
+                        : tuff__reference_read_double(self->reference, of->name, values);
 }
 
 static tuff_status save_arrays(const graph_check *self)
@@ -271,19 +286,12 @@ static tuff_status restore_arrays(const graph_check *self)
     return TUFF_OK;
 }
 
-/* A number that becomes NaN with rounding may be anything. */
-static double distance(double moved, double value)
-{
-    const double apart = fabs(moved - value);
-    return isnan(apart) && !isnan(value) && moved != value ? INFINITY : isnan(apart) ? 0 : apart;
-}
-
-static tuff_status add_noise(const graph_check *self, result *of)
+static tuff_status add_noise(const graph_check *self, graph_result *of)
 {
     double *moved = calloc((size_t)of->count + 1, sizeof *moved);
     const tuff_status status = moved ? read_expected(self, of, moved) : out_of_memory();
-    for (int64_t i = 0; status == TUFF_OK && i < of->count; i++)
-        of->noise[i] = fmax(of->noise[i], distance(moved[i], of->value[i]));
+    if (status == TUFF_OK)
+        graph_result_add_noise(of, moved);
     free(moved);
     return status;
 }
@@ -293,12 +301,12 @@ static tuff_status run_reference(graph_check *self)
 {
     TRY(save_arrays(self));
     for (int i = 0; i < self->count; i++)
-        if (self->results[i].array)
+        if (self->results[i].is_array)
             TRY(read_expected(self, &self->results[i], self->results[i].begin));
     TRY(tuff__reference_run(self->reference));
     for (int i = 0; i < self->count; i++) {
         TRY(read_expected(self, &self->results[i], self->results[i].value));
-        memset(self->results[i].noise, 0, (size_t)self->results[i].count * sizeof(double));
+        graph_result_clear_noise(&self->results[i]);
     }
     for (int grid = 0; grid < PROGRAM_GRIDS; grid++) {
         const reference_rounding rounding = {.results = self->rounding.results,
@@ -316,10 +324,10 @@ static tuff_status run_reference(graph_check *self)
     return tuff__reference_run(self->reference);
 }
 
-static tuff_status read_result(const graph_check *self, const result *of, double *values)
+static tuff_status read_result(const graph_check *self, const graph_result *of, double *values)
 {
-    if (of->array)
-        return read_array(of->array, of->count, values);
+    if (of->is_array)
+        return read_array(array_of(self->plans.items[0].graph, of), of->count, values);
     const size_t size = (size_t)of->count * tuff_dtype_size(of->dtype);
     void *bytes = calloc(1, size + 1);
     if (!bytes)
@@ -331,72 +339,12 @@ static tuff_status read_result(const graph_check *self, const result *of, double
     return status;
 }
 
-/* Returns the largest element, for an array its largest change. */
-static double unit_of(const result *of)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < of->count; i++)
-        if (isfinite(of->value[i]))
-            largest = fmax(largest, fabs(of->value[i] - of->begin[i]));
-    return largest;
-}
-
-static double largest_noise(const result *of)
-{
-    double largest = 0;
-    for (int64_t i = 0; i < of->count; i++)
-        largest = fmax(largest, of->noise[i]);
-    return largest;
-}
-
-/* Stored values are rounded to their dtype; integers are exact. */
-static double rounding_of(const result *of, double value)
-{
-    const double unit = of->dtype == TUFF_F16 ? 0x1p-11 : of->dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
-    return tuff__dtype_is_float(of->dtype) ? 2 * unit * fabs(value) + (of->dtype == TUFF_F16 ? 0x1p-24 : 0x1p-126) : 0;
-}
-
-/* Whether the element is what the reference has: a NaN for a NaN, the same infinity. */
-static bool is_right(const result *of, int64_t at, double got, double most)
-{
-    const double value = of->value[at];
-    if (isinf(most) || got == value || (isnan(got) && isnan(value)))
-        return true;
-    return fabs(got - value) <= rounding_of(of, value) + most;
-}
-
-static void compare_values(const graph_check *self, result *of, const double *got)
-{
-    const bool is_float = tuff__dtype_is_float(of->dtype);
-    const double unit = unit_of(of), most = (is_float ? TOLERANCE * unit : 0) + NOISE * largest_noise(of);
-    int64_t wrong = 0, first = 0;
-    double error = 0;
-    for (int64_t i = 0; i < of->count; i++) {
-        const double apart = fabs(got[i] - of->value[i]);
-        error = fmax(error, isnan(apart) ? 0 : apart);
-        if (!is_right(of, i, got[i], most) && wrong++ == 0)
-            first = i;
-    }
-    const double scale = unit > 0 ? unit : 1;
-    if (of->wrong == 0 && (wrong > 0 || error / scale >= of->error)) {
-        of->unit = unit;
-        of->error = error / scale;
-        of->tolerance = most / scale;
-    }
-    if (wrong == 0 || of->wrong > 0)
-        return;
-    of->wrong = wrong;
-    snprintf(of->failure, sizeof of->failure,
-             "step %d: %" PRId64 " of %" PRId64 " elements are wrong: element %" PRId64 " is %.9g, expected %.9g",
-             self->step + 1, wrong, of->count, first, got[first], of->value[first]);
-}
-
-static tuff_status compare(const graph_check *self, result *of)
+static tuff_status compare(const graph_check *self, graph_result *of, int step)
 {
     double *got = calloc((size_t)of->count + 1, sizeof *got);
     const tuff_status status = got ? read_result(self, of, got) : out_of_memory();
     if (status == TUFF_OK)
-        compare_values(self, of, got);
+        graph_result_compare(of, got, step);
     free(got);
     return status;
 }
@@ -405,14 +353,15 @@ static tuff_status compare(const graph_check *self, result *of)
 static tuff_status copy_arrays(const graph_check *self)
 {
     for (int i = 0; i < self->count; i++) {
-        const result *of = &self->results[i];
-        const size_t size = of->array ? (size_t)tuff_array_size(of->array) : 0;
+        const graph_result *of = &self->results[i];
+        if (!of->is_array)
+            continue;
+        tuff_array *from = array_of(self->graph, of), *to = array_of(self->plans.items[0].graph, of);
+        const size_t size = (size_t)tuff_array_size(from);
         void *bytes = calloc(1, size + 1);
-        tuff_status status = bytes ? TUFF_OK : out_of_memory();
-        if (status == TUFF_OK && of->array)
-            status = tuff_array_read(of->expected_array, bytes, size);
-        if (status == TUFF_OK && of->array)
-            status = tuff_array_write(of->array, bytes, size);
+        tuff_status status = bytes ? tuff_array_read(from, bytes, size) : out_of_memory();
+        if (status == TUFF_OK)
+            status = tuff_array_write(to, bytes, size);
         free(bytes);
         TRY(status);
     }
@@ -421,69 +370,37 @@ static tuff_status copy_arrays(const graph_check *self)
 
 static tuff_status run_steps(graph_check *self, int64_t steps)
 {
-    for (self->step = 0; self->step < steps; self->step++) {
+    for (int step = 1; step <= steps; step++) {
         TRY(run_reference(self));
         TRY(tuff_plan_run(self->plans.items[0].plan));
         TRY(tuff_plan_wait(self->plans.items[0].plan));
         for (int i = 0; i < self->count; i++)
-            TRY(compare(self, &self->results[i]));
+            TRY(compare(self, &self->results[i], step));
         TRY(copy_arrays(self));
     }
     return TUFF_OK;
 }
 
-static const char *verdict(const result *of)
-{
-    return of->wrong > 0 ? "FAILED" : of->unit == 0 ? "zero" : of->tolerance > WIDE ? "wide" : "ok";
-}
-
-static void print_json(const result *of, bool is_first)
-{
-    printf("%s  {\"name\": ", is_first ? "" : ",\n");
-    cli_print_json_text(of->name);
-    printf(", \"kind\": \"%s\", \"dtype\": \"%s\", \"elements\": %" PRId64
-           ", \"largest\": %.6g, \"error\": %.4g, \"tolerance\": %.4g, \"wrong\": %" PRId64 ", \"failure\": ",
-           of->array ? "array" : "output", tuff_dtype_name(of->dtype), of->count, of->unit, fmin(of->error, 1e300),
-           fmin(of->tolerance, 1e300), of->wrong);
-    cli_print_json_text(of->failure);
-    printf("}");
-}
-
-static void print_row(const result *of)
-{
-    char name[64];
-    if (of->name[0])
-        snprintf(name, sizeof name, "%s %s", of->array ? "array" : "output", of->name);
-    else
-        snprintf(name, sizeof name, "array number %d", of->number);
-    printf("%-36s %-5s %-14s %10.3g %9.2g %9.2g  %s\n", name, tuff_dtype_name(of->dtype), SHAPE_TEXT(of->shape),
-           of->unit, of->error, of->tolerance, verdict(of));
-    if (of->wrong > 0)
-        printf("    %s\n", of->failure);
-}
-
 static int print_results(const graph_check *self, const graph_verification *request)
 {
-    int failed = 0, wide = 0;
+    int failed = 0, weak = 0;
     if (request->json)
         printf("[\n");
     else
-        printf("%-36s %-5s %-14s %10s %9s %9s\n", "result", "dtype", "shape", "largest", "error", "tolerance");
+        printf("%-36s %-5s %-14s %10s %9s %11s\n", "result", "dtype", "shape", "largest", "error", "worst/tol.");
     for (int i = 0; i < self->count; i++) {
-        const result *of = &self->results[i];
+        const graph_result *of = &self->results[i];
         failed += of->wrong > 0;
-        wide += of->wrong == 0 && (of->unit == 0 || of->tolerance > WIDE);
+        weak += graph_result_says_little(of);
         if (request->json)
-            print_json(of, i == 0);
-        else
-            print_row(of);
+            printf("%s", i > 0 ? ",\n" : "");
+        (request->json ? graph_result_print_json : graph_result_print)(of);
     }
     if (request->json)
         printf("\n]\n");
     else
-        printf("%d results of %s after %" PRId64
-               " step%s: %d failed, %d say little (zeros, or moved far by rounding)\n",
-               self->count, self->plans.items[0].name, request->steps, request->steps == 1 ? "" : "s", failed, wide);
+        printf("%d results of %s after %" PRId64 " step%s: %d failed, %d say little (zero, or moved far by rounding)\n",
+               self->count, self->plans.items[0].name, request->steps, request->steps == 1 ? "" : "s", failed, weak);
     return failed == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 

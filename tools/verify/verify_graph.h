@@ -8,6 +8,7 @@ typedef struct graph_verification {
     const char *file; /* a graph */
     const char *data; /* safetensors with inputs and arrays by name, or NULL; those that it lacks get random values */
     tuff_compile_options compile;
+    uint64_t seed;    /* of random values */
     int64_t steps;
     bool json;
 } graph_verification;

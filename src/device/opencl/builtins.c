@@ -3,7 +3,9 @@
    than half of the time that it needs for a kernel. An option defines the header's include guard, so that it is
    skipped, and these declarations come before the program's text instead. Attributes and types are those of the header,
    so the machine code is the same. A program that calls a function which is missing here fails to compile, and is then
-   compiled again with the header: see program.c. */
+   compiled again with the header: see program.c. But a call with a scalar of a type that is missing for that function
+   compiles with a conversion that the header would not need: whoever lets kernels compute in another type than int,
+   uint and float adds its functions. */
 #include <stdio.h>
 #include <string.h>
 
