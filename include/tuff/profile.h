@@ -98,7 +98,7 @@ typedef struct tuff_device_race_result {
     char selector[32], runner_up[32];            /* of the fastest device and of the next one; "": there is none */
     uint64_t nanoseconds, runner_up_nanoseconds; /* medians of one run; 0: not measured, as with a single device */
     int candidate_count;                         /* number of devices in the race; 0: nothing was measured */
-    bool remembered;                             /* the result is from the cache */
+    bool is_cached;                              /* the result is from the cache */
     int left_out; /* number of devices left out because a process ended while they were in this race */
     uint64_t reserved[7];
 } tuff_device_race_result;

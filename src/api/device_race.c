@@ -142,7 +142,7 @@ static entrant *read_cached_result(const race_state *self, tuff_device_race_resu
     tuff__free(data);
     if (found != NULL) {
         *result = (tuff_device_race_result){
-            .remembered = true, .nanoseconds = fastest, .runner_up_nanoseconds = next, .left_out = self->left_out};
+            .is_cached = true, .nanoseconds = fastest, .runner_up_nanoseconds = next, .left_out = self->left_out};
         (void)snprintf(result->runner_up, sizeof result->runner_up, "%s", strcmp(selector, "-") == 0 ? "" : selector);
     }
     return found;

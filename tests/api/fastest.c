@@ -104,16 +104,16 @@ static void the_fastest_is_remembered(void **state)
     const tuff_device_race_result now = hold("work", NULL, true, &entered);
     assert_int_equal(entered, count);
     assert_int_equal(now.candidate_count, count);
-    assert_false(now.remembered);
+    assert_false(now.is_cached);
     assert_true(now.nanoseconds > 0 && now.runner_up_nanoseconds >= now.nanoseconds);
     assert_string_not_equal(now.selector, now.runner_up);
     const tuff_device_race_result again = hold("work", NULL, true, &entered);
     assert_int_equal(entered, 0);
-    assert_true(again.remembered);
+    assert_true(again.is_cached);
     assert_string_equal(again.selector, now.selector);
     assert_string_equal(again.runner_up, now.runner_up);
     assert_int_equal(again.nanoseconds, now.nanoseconds);
-    assert_false(hold("other work", NULL, true, &entered).remembered);
+    assert_false(hold("other work", NULL, true, &entered).is_cached);
 }
 
 /* Takes the lock of the hardware of the first device. */
@@ -141,9 +141,9 @@ static void a_disturbed_race_is_not_remembered(void **state)
     lock_device(&others);
     assert_true(hold("disturbed work", NULL, true, &entered).nanoseconds > 0);
     tuff__file_unlock(&others);
-    assert_false(hold("disturbed work", NULL, true, &entered).remembered);
+    assert_false(hold("disturbed work", NULL, true, &entered).is_cached);
     assert_int_equal(entered, count);
-    assert_true(hold("disturbed work", NULL, true, &entered).remembered);
+    assert_true(hold("disturbed work", NULL, true, &entered).is_cached);
 }
 
 static void who_cannot_is_left_out(void **state)
@@ -189,8 +189,8 @@ static void a_damaged_answer_is_none(void **state)
     assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
     assert_int_equal(tuff__file_list(folder, "", damage_file, &damaged), TUFF_OK);
     assert_true(damaged > 0);
-    assert_false(hold("work", NULL, true, &entered).remembered);
-    assert_true(hold("work", NULL, true, &entered).remembered);
+    assert_false(hold("work", NULL, true, &entered).is_cached);
+    assert_true(hold("work", NULL, true, &entered).is_cached);
 }
 
 #if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
@@ -242,13 +242,13 @@ static void a_winner_that_does_not_open_is_replaced(void **state)
     assert_int_equal(tuff__tune_folder(folder, sizeof folder), TUFF_OK);
     assert_int_equal(tuff__file_list(folder, "", make_winner, &opencl), TUFF_OK);
     const tuff_device_race_result recalled = hold("work", NULL, true, &entered);
-    assert_true(recalled.remembered);
+    assert_true(recalled.is_cached);
     assert_string_equal(recalled.selector, opencl.selector);
     __typeof__(tuff__cl.CreateContext) real = tuff__cl.CreateContext;
     tuff__cl.CreateContext = create_nothing;
     const tuff_device_race_result raced = hold("work", NULL, true, &entered);
     tuff__cl.CreateContext = real;
-    assert_false(raced.remembered);
+    assert_false(raced.is_cached);
     assert_int_equal(raced.candidate_count, vulkan);
     assert_int_equal(strncmp(raced.selector, "vulkan", 6), 0);
 }
@@ -299,7 +299,7 @@ static void a_device_that_ends_processes_does_so_once(void **state)
     tuff_cache_close(cache);
     const tuff_device_race_result again = hold("deadly", NULL, true, &entered);
     assert_int_equal(again.left_out, 0);
-    assert_false(again.remembered);
+    assert_false(again.is_cached);
     assert_int_equal(entered, count);
 }
 

@@ -48,7 +48,7 @@ static void print_result(const tuff_device_race_result *result, const fastest_wo
     else
         (void)fprintf(stderr, "fastest: %s, %.2f ms for %s; %s takes %.2f ms (%s)\n", result->selector,
                       (double)result->nanoseconds * 1e-6, work, result->runner_up,
-                      (double)result->runner_up_nanoseconds * 1e-6, result->remembered ? "cached" : "measured now");
+                      (double)result->runner_up_nanoseconds * 1e-6, result->is_cached ? "cached" : "measured now");
 }
 
 /* Names a file by a hash of its contents. */

@@ -401,6 +401,8 @@ static int print_results(const graph_check *self, const graph_verification *requ
     else
         printf("%d results of %s after %" PRId64 " step%s: %d failed, %d say little (zero, or moved far by rounding)\n",
                self->count, self->plans.items[0].name, request->steps, request->steps == 1 ? "" : "s", failed, weak);
+    if (!request->json && !request->data && 2 * weak > self->count)
+        printf("random values may be invalid for this graph: --data takes real ones from a safetensors file\n");
     return failed == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
