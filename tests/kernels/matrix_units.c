@@ -320,7 +320,7 @@ static bool knows_sums(void)
 /* Whether gradients run on the units: these need that, and widths that fit. */
 static bool has_gradients_on_units(const attention_case *one)
 {
-    return knows_sums() && one->key_width <= 128 && one->value_width <= 128;
+    return one->key_width <= 128 && one->value_width <= 128;
 }
 
 /* Extents of 1, primes, and around blocks and panels; loads of 16 bytes and of single elements; scores that grow from
@@ -420,7 +420,9 @@ static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one
     if (chooses && in_registers && one->narrow &&
         !uses_kernel(plan, "attention_cooperative_register", "#define COPIES_K 1\n#define COPIES_V 1\n"))
         fail_msg("%s: operands of %s are not copied by the hardware", emulated_units->name, one->name);
-    if (uses_body(plan, "attention_backward_cooperative") != has_gradients_on_units(one))
+    if (getenv("ATT")) printf("%s, %s: %d\n", emulated_units->name, one->name, uses_body(plan, "attention_backward_cooperative_shared"));
+    if (!getenv("ATT") && uses_body(plan, knows_sums() ? "attention_backward_cooperative" : "attention_backward_cooperative_shared") !=
+        has_gradients_on_units(one))
         fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
     return plan;
 }
@@ -504,6 +506,7 @@ static void try_attentions(tuff_device *device, int only)
 /* Presents the device with these matrix units; tries one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
+    if (getenv("UNIT") && strcmp(getenv("UNIT"), one->name)) return;
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
     driver emulating = *before;
@@ -518,17 +521,18 @@ static void try_units(tuff_device *device, const units *one, int only)
     emulated_units = one;
     emulated = 0;
     for (int i = 0; i < CASES; i++) {
-        if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
+        if (getenv("ATT") || (cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
             continue;
         /* A device that takes GLSL may lack 16-bit storage; it then splits words. */
         device->info.proved_narrow_storage = info.proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
         try_product(device, &cases[i], 1 + i % 3);
         device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
-    try_assigned(device);
-    try_allowed(device);
+    if (!getenv("ATT")) try_assigned(device);
+    if (!getenv("ATT")) try_allowed(device);
     device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
-    try_attentions(device, is_thorough() ? -1 : only % ATTENTIONS);
+    if (getenv("ATT")) { for (int i = atoi(getenv("ATT")), n = getenv("ATTN") ? atoi(getenv("ATTN")) : 1; n-- && i < ATTENTIONS; i++) try_attentions(device, i); }
+    else try_attentions(device, is_thorough() ? -1 : only % ATTENTIONS);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;
@@ -543,7 +547,7 @@ static void check_emulated(tuff_device *device)
     if (takes_glsl && device->info.proved_subgroup_size == 0)
         return;
     for (int i = 0; i < UNITS; i++)
-        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 3) == 0))
+        if ((all_units[i].instructions == NULL) == takes_glsl && (getenv("UNIT") || is_thorough() || drawn_turn("shape", i, 3) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
@@ -671,6 +675,8 @@ static void units_that_are_not_proved_are_refused(void **unused)
 
 int main(void)
 {
+    if (getenv("UNIT")) { const struct CMUnitTest one[] = {cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};
+    return cmocka_run_group_tests_name("matrix_units", one, NULL, NULL); }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_on_own_units_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
