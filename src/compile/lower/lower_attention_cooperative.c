@@ -415,8 +415,8 @@ static bool has_backward_body(const tuff_device_info *info)
 {
     if (info->cooperative_matrix == TUFF_MATRIX_NVIDIA)
         return has_known_layout(info);
-    return info->matrix_shape[0] % PART == 0 && info->matrix_shape[1] % PART == 0 && info->matrix_shape[2] % PART == 0 &&
-           (info->matrix_lanes > 0 || info->proved_subgroup_size > 0);
+    return info->matrix_shape[0] % PART == 0 && info->matrix_shape[1] % PART == 0 &&
+           info->matrix_shape[2] % PART == 0 && (info->matrix_lanes > 0 || info->proved_subgroup_size > 0);
 }
 
 bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
@@ -475,8 +475,7 @@ tuff_status tuff__launch_attention_backward(const attention *job, const attentio
     const tuff_device_info *info = job->list->policy.target.info;
     const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0;
     const int64_t items = work->owners * work->splits;
-    const char *body =
-        tiles->knows_sums ? "attention_backward_cooperative" : "attention_backward_cooperative_shared";
+    const char *body = tiles->knows_sums ? "attention_backward_cooperative" : "attention_backward_cooperative_shared";
     launch *made = tuff__launch_add(job->list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
