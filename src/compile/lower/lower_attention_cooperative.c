@@ -340,13 +340,18 @@ static int64_t backward_bytes(const tuff_device_info *info, const attention_unit
     return halves + (int64_t)sizeof(float) * floats;
 }
 
-/* Whether a lane has registers for its part of the gradients of keys and values. */
+/* Returns how many sums of the gradients of keys and values a lane has. */
+static int64_t sums_of_lane(const attention *job, const attention_units *work)
+{
+    const int64_t side = work->shape[1];
+    const int64_t columns = tuff__divide_up(job->q.width, side) + tuff__divide_up(job->v.width, side);
+    return tuff__divide_up(columns * side * own_keys(work), work->subgroup_lanes);
+}
+
 static bool has_registers(const attention *job, const attention_units *work)
 {
     enum { MOST = 128 };
-    const int64_t side = work->shape[1];
-    const int64_t columns = tuff__divide_up(job->q.width, side) + tuff__divide_up(job->v.width, side);
-    return columns * side * own_keys(work) <= (int64_t)MOST * work->subgroup_lanes;
+    return sums_of_lane(job, work) <= MOST;
 }
 
 static bool backward_fits(const attention *job, const attention_units *work)
@@ -439,6 +444,7 @@ bool tuff__attention_backward_suits_units(const attention *job, attention_units 
    columns, then over the rows. */
 static void add_blocks(const attention *job, const attention_units *work, text *defines)
 {
+    enum { FEW_SUMS = 64 };
     const int subgroups = work->lanes / work->subgroup_lanes, columns = work->depth / work->shape[1],
               rows = work->queries / work->shape[0];
     const int side = columns < subgroups ? columns : subgroups, below = subgroups / side;
@@ -446,7 +452,8 @@ static void add_blocks(const attention *job, const attention_units *work, text *
         tuff__text_add(defines, "#define DQ_SIDE %d\n#define DQ_COLUMNS %d\n#define DQ_ROWS %d\n", side, columns / side,
                        rows > below ? rows / below : 1);
     else
-        tuff__text_add(defines, "#define KEY_BLOCKS %d\n", work->key_blocks);
+        tuff__text_add(defines, "#define KEY_BLOCKS %d\n#define AHEAD %d\n", work->key_blocks,
+                       sums_of_lane(job, work) <= FEW_SUMS);
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n"
                    "#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n#define VALUE_STEPS %d\n"
