@@ -144,6 +144,12 @@ static bool has_known_layout(const tuff_device_info *info)
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
+/* Whether the text for these units pads the lines of tiles. */
+static bool is_padded(const tuff_device_info *info)
+{
+    return info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL;
+}
+
 /* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
 static bool hardware_copies(const attention *job, const attention_rows *operand)
 {
@@ -158,8 +164,7 @@ static units tile_of_table(const attention *job)
     enum { OTHERS = 32 };
     units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
                  .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-                 .is_padded =
-                     info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                 .is_padded = is_padded(info),
                  .in_registers = has_known_layout(info) &&
                                  tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
                  .dtype = tuff__attention_factor_dtype(job),
@@ -311,11 +316,6 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
    other kernels. */
 enum { MAX_BACKWARD_WIDTH = 128 }; /* of a head */
 
-static bool is_padded(const tuff_device_info *info)
-{
-    return info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL;
-}
-
 static int own_keys(const attention_units *work)
 {
     return work->key_blocks * work->shape[0];
@@ -333,7 +333,7 @@ static int64_t backward_bytes(const tuff_device_info *info, const attention_unit
                      tile_bytes(&tiles, keys, queries);
     int64_t floats = 2 * queries;
     if (!work->knows_sums)
-        floats += greater(keys * (queries + PITCH_PAD), queries * (depth + PITCH_PAD));
+        floats += 1 + greater(keys * (queries + PITCH_PAD), queries * (depth + PITCH_PAD));
     if (!work->knows_sums && info->cooperative_matrix > TUFF_MATRIX_KHR)
         halves += tile_bytes(&tiles, depth, keys) + tile_bytes(&tiles, depth, queries) +
                   tile_bytes(&tiles, width, queries) + tile_bytes(&tiles, queries, keys);
