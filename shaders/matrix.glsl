@@ -73,9 +73,6 @@ uvec4 part_of_floats(vec4 x, vec4 y)
 #define LOAD_LEFT(to, tile, at, rows, step)                                                                           \
     LOAD_BLOCK(to, (tile) + (at) + L_PLACE(step, (rows) / 8, BLOCK_ROWS), BLOCK_ROWS / 8 + 1, true)
 #endif
-// From terms of lines, whatever the layout of other left factors.
-#define LOAD_LEFT_TERMS(to, tile, rows, step, lines)                                                                  \
-    LOAD_BLOCK(to, (tile) + L_PLACE(step, (rows) / 8, lines), (lines) / 8 + 1, true)
 #define LOAD_RIGHT_LINES(to, tile, at, columns, step)                                                                 \
     LOAD_BLOCK(to, (tile) + (at) + K_PLACE(columns, (step) / 8, BLOCK_COLUMNS), CHUNKS + 1, true)
 #define LOAD_RIGHT_TERMS(to, tile, at, columns, step)                                                                 \
