@@ -265,6 +265,33 @@ double tuff__loops_attention_backward_cooperative(const launch *kernel)
            (is_set(kernel, "DQ") ? visits * loop(panels, 0) : 0);
 }
 
+/* Counts the units of tiles and elements of gradients that a lane moves for each block of keys and, for each panel, the
+   steps of the products; those of dq are in a loop over its blocks. */
+double tuff__loops_attention_backward_cooperative_shared(const launch *kernel)
+{
+    enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
+    const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
+    const double side = greater(defined(kernel, "MATRIX_N"), 1), below = greater(defined(kernel, "MATRIX_M"), 1);
+    const double depth = defined(kernel, "DEPTH"), lanes = kernel->local_size;
+    const double subgroups = quotient(lanes, greater(defined(kernel, "MATRIX_LANES"), 1));
+    const double keys = subgroups * below * greater(defined(kernel, "KEY_BLOCKS"), 1);
+    const double queries = parameter(kernel, 0), panels = divide_up(queries, rows);
+    const double seen = count_visible(kernel, queries, keys, FIRST, LAST);
+    const double columns = divide_up(depth, side) + divide_up(defined(kernel, "WIDTH"), side);
+    const double moved = loop(divide_up(keys * depth / PART, lanes), 0) +
+                         loop(divide_up(keys * defined(kernel, "WIDTH") / PART, lanes), 0) +
+                         columns * loop(divide_up(keys * side, lanes), 0);
+    const double turns = divide_up(quotient(rows, below) * divide_up(depth, side), subgroups);
+    const double panel = loop(defined(kernel, "KEY_STEPS"), 0) + loop(defined(kernel, "VALUE_STEPS"), 0) +
+                         2 * loop(quotient(rows, terms), 0) +
+                         (is_set(kernel, "DQ") ? loop(turns, loop(quotient(keys, terms), 0)) : 0);
+    const double visits = parameter(kernel, 2) / greater(parameter(kernel, 3), 1);
+    const double blocks = divide_up(parameter(kernel, 6), greater(parameter(kernel, SPLITS), 1));
+    const double cleared = divide_up(rows * depth / VECTOR_LANES, lanes);
+    return loop(blocks, moved + loop(visits, loop(divide_up(seen, rows) + 1, panel))) +
+           (is_set(kernel, "DQ") ? visits * loop(panels, loop(cleared, 0)) : 0);
+}
+
 double tuff__loops_none(const launch *kernel)
 {
     (void)kernel;

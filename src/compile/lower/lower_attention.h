@@ -84,9 +84,12 @@ typedef struct attention_backward {
     int queries, keys, width, vectors; /* of tiles; vectors: columns of a lane's gradient, in vectors */
 } attention_backward;
 
-/* A group on matrix units: the queries of a panel, its keys, and the widths of tiles. */
+/* A group on matrix units: the queries of a panel, its keys, the widths of tiles, and its lanes; the shape of a block
+   and the lanes of a subgroup; and how many blocks of keys a subgroup has. */
 typedef struct attention_units {
     int queries, keys, depth, width, lanes;
+    int shape[3], subgroup_lanes, key_blocks;
+    bool knows_sums; /* kernels know which sums a lane holds */
 } attention_units;
 
 /* Whether the gradients of queries, keys and values are computed on matrix units; fills in their groups. */

@@ -144,6 +144,12 @@ static bool has_known_layout(const tuff_device_info *info)
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
+/* Whether the text for these units pads the lines of tiles. */
+static bool is_padded(const tuff_device_info *info)
+{
+    return info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL;
+}
+
 /* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
 static bool hardware_copies(const attention *job, const attention_rows *operand)
 {
@@ -158,8 +164,7 @@ static units tile_of_table(const attention *job)
     enum { OTHERS = 32 };
     units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
                  .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-                 .is_padded =
-                     info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                 .is_padded = is_padded(info),
                  .in_registers = has_known_layout(info) &&
                                  tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
                  .dtype = tuff__attention_factor_dtype(job),
@@ -306,53 +311,117 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
     return finish(job, made, &work, &defines);
 }
 
-/* Gradients, on units whose layout of sums over lanes is known (attention_backward_cooperative.k). Wider heads,
-   attention without softmax, and the gradient of the bias use the other kernels. */
+/* Gradients: attention_backward_cooperative.k, on units whose layout of sums over lanes is known, or
+   attention_backward_cooperative_shared.k. Wider heads, attention without softmax, and the gradient of the bias use the
+   other kernels. */
 enum { MAX_BACKWARD_WIDTH = 128 }; /* of a head */
 
-static int64_t backward_bytes(const attention_units *work)
+static int own_keys(const attention_units *work)
 {
-    const int64_t widths = work->depth + work->width, keys = work->keys, queries = work->queries;
-    return (int64_t)sizeof(uint16_t) * (keys * widths + queries * widths + keys * queries) +
-           (int64_t)sizeof(float) * 2 * queries;
+    return work->key_blocks * work->shape[0];
+}
+
+/* Both bodies have tiles of keys, values, queries, upstream gradients and slopes. In the shared one they may be padded,
+   all but the values' exist in two layouts if the units cannot transpose, and sums go through a tile of floats. */
+static int64_t backward_bytes(const tuff_device_info *info, const attention_units *work)
+{
+    enum { PITCH_PAD = 4 };
+    const int64_t keys = work->keys, queries = work->queries, depth = work->depth, width = work->width;
+    const units tiles = {.is_padded = is_padded(info)};
+    int64_t halves = tile_bytes(&tiles, keys, depth) + tile_bytes(&tiles, keys, width) +
+                     tile_bytes(&tiles, queries, depth) + tile_bytes(&tiles, queries, width) +
+                     tile_bytes(&tiles, keys, queries);
+    int64_t floats = 2 * queries;
+    if (!work->knows_sums)
+        floats += 1 + greater(keys * (queries + PITCH_PAD), queries * (depth + PITCH_PAD));
+    if (!work->knows_sums && info->cooperative_matrix > TUFF_MATRIX_KHR)
+        halves += tile_bytes(&tiles, depth, keys) + tile_bytes(&tiles, depth, queries) +
+                  tile_bytes(&tiles, width, queries) + tile_bytes(&tiles, queries, keys);
+    return halves + (int64_t)sizeof(float) * floats;
+}
+
+/* Returns how many sums of the gradients of keys and values a lane has. */
+static int64_t sums_of_lane(const attention *job, const attention_units *work)
+{
+    const int64_t side = work->shape[1];
+    const int64_t columns = tuff__divide_up(job->q.width, side) + tuff__divide_up(job->v.width, side);
+    return tuff__divide_up(columns * side * own_keys(work), work->subgroup_lanes);
+}
+
+static bool has_registers(const attention *job, const attention_units *work)
+{
+    enum { MOST = 128 };
+    return sums_of_lane(job, work) <= MOST;
 }
 
 static bool backward_fits(const attention *job, const attention_units *work)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    return backward_bytes(work) <= (int64_t)info->local_memory_size && work->queries <= work->lanes &&
+    return backward_bytes(info, work) <= (int64_t)info->local_memory_size && has_registers(job, work) &&
+           (work->knows_sums ? work->queries <= work->lanes : work->queries <= 4 * work->lanes) &&
            work->lanes <= (int)info->max_group_size;
 }
 
-static void set_subgroups(const tuff_device_info *info, int subgroups, attention_units *work)
+static void set_subgroups(int subgroups, attention_units *work)
 {
-    work->keys = subgroups * UNIT_SIDE;
-    work->lanes = subgroups * (int)info->matrix_lanes;
+    work->keys = subgroups * own_keys(work);
+    work->lanes = subgroups * work->subgroup_lanes;
 }
 
-/* Chooses the table's group, or a smaller one if there are few queries or keys, or too little local memory. */
+/* Sets the blocks that the device multiplies, and widths that consist of them. Blocks of few keys come in pairs, unless
+   a lane then has too many sums. */
+static void set_units(const attention *job, attention_units *work)
+{
+    enum { FEW_KEYS = 8 };
+    const tuff_device_info *info = job->list->policy.target.info;
+    work->knows_sums = has_known_layout(info);
+    work->subgroup_lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size);
+    for (int i = 0; i < 3; ++i)
+        work->shape[i] = (int)info->matrix_shape[i];
+    const int64_t least = greater(work->shape[1], work->shape[2]);
+    work->depth = power_of_2(greater(job->q.width, least));
+    work->width = power_of_2(greater(job->v.width, least));
+    work->key_blocks = work->shape[0] <= FEW_KEYS ? 2 : 1;
+    if (!has_registers(job, work))
+        work->key_blocks = 1;
+}
+
+/* Chooses the table's group, or a smaller one if there are few queries or keys, or too little local memory. Tiles of
+   keys and of queries consist of whole blocks in each role that they have. */
 static bool choose_backward(const attention *job, attention_units *out)
 {
-    const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
-    *out = (attention_units){.queries = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_queries),
-                             .depth = power_of_2(job->q.width),
-                             .width = power_of_2(job->v.width)};
+    *out = (attention_units){.queries = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_queries)};
+    set_units(job, out);
+    const int *shape = out->shape, side = (int)greater(greater(shape[0], shape[1]), shape[2]);
+    const int fewest = own_keys(out) < shape[2] ? shape[2] / own_keys(out) : 1; /* subgroups */
     int subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_subgroups);
-    while (subgroups > 1 && subgroups / 2 * UNIT_SIDE >= job->k.count)
+    subgroups = (int)greater(subgroups, fewest);
+    out->queries = (int)greater(out->queries, side);
+    while (subgroups > fewest && subgroups / 2 * own_keys(out) >= job->k.count)
         subgroups /= 2;
-    while (out->queries > UNIT_SIDE && out->queries / 2 >= job->q.count)
+    while (out->queries > side && out->queries / 2 >= job->q.count)
         out->queries /= 2;
-    set_subgroups(info, subgroups, out);
+    set_subgroups(subgroups, out);
     while (!backward_fits(job, out)) {
-        if (out->queries > UNIT_SIDE)
+        if (out->queries > side)
             out->queries /= 2;
-        else if (out->keys > UNIT_SIDE)
-            set_subgroups(info, out->keys / UNIT_SIDE / 2, out);
+        else if (subgroups > fewest)
+            set_subgroups(subgroups /= 2, out);
         else
             return false;
     }
-    return true;
+    return out->keys % shape[2] == 0 && out->queries % shape[0] == 0 && out->queries % shape[1] == 0 &&
+           out->queries % shape[2] == 0;
+}
+
+/* Whether there is a body for the device's units: blocks of whole parts, and a known number of lanes. */
+static bool has_backward_body(const tuff_device_info *info)
+{
+    if (info->cooperative_matrix == TUFF_MATRIX_NVIDIA)
+        return has_known_layout(info);
+    return info->matrix_shape[0] % PART == 0 && info->matrix_shape[1] % PART == 0 &&
+           info->matrix_shape[2] % PART == 0 && (info->matrix_lanes > 0 || info->proved_subgroup_size > 0);
 }
 
 bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
@@ -362,7 +431,7 @@ bool tuff__attention_backward_suits_units(const attention *job, attention_units 
     const bool requested = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
     const tuff_dtype dtype = proved ? tuff__attention_factor_dtype(job) : TUFF_F32;
     const struct task *task = job->task;
-    return (requested || family == TUFF_FAMILY_DEVICE) && has_known_layout(device->info) &&
+    return (requested || family == TUFF_FAMILY_DEVICE) && has_backward_body(device->info) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
            (task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
            (tuff__attention_root(task, OP_ATTENTION_DQ) >= 0 || tuff__attention_root(task, OP_ATTENTION_DK) >= 0 ||
@@ -371,19 +440,27 @@ bool tuff__attention_backward_suits_units(const attention *job, attention_units 
            (requested || (job->q.count >= UNIT_SIDE && job->k.count >= UNIT_SIDE)) && choose_backward(job, out);
 }
 
-/* Defines how the blocks of a panel's dq are distributed to subgroups: over the columns, then over the rows. */
+/* Defines the tiles; where sums are known also how the blocks of a panel's dq are distributed to subgroups: over the
+   columns, then over the rows. */
 static void add_blocks(const attention *job, const attention_units *work, text *defines)
 {
-    const int subgroups = work->keys / UNIT_SIDE, columns = work->depth / UNIT_SIDE, rows = work->queries / UNIT_SIDE;
+    enum { FEW_SUMS = 64 };
+    const int subgroups = work->lanes / work->subgroup_lanes, columns = work->depth / work->shape[1],
+              rows = work->queries / work->shape[0];
     const int side = columns < subgroups ? columns : subgroups, below = subgroups / side;
+    if (work->knows_sums)
+        tuff__text_add(defines, "#define DQ_SIDE %d\n#define DQ_COLUMNS %d\n#define DQ_ROWS %d\n", side, columns / side,
+                       rows > below ? rows / below : 1);
+    else
+        tuff__text_add(defines, "#define KEY_BLOCKS %d\n#define AHEAD %d\n", work->key_blocks,
+                       sums_of_lane(job, work) <= FEW_SUMS);
     tuff__text_add(defines,
-                   "#define DQ_SIDE %d\n#define DQ_COLUMNS %d\n#define DQ_ROWS %d\n#define BLOCK_QUERIES %d\n"
+                   "#define BLOCK_QUERIES %d\n"
                    "#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n#define VALUE_STEPS %d\n"
                    "#define KEY_WIDTH %d\n#define VALUE_WIDTH %d\n#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n",
-                   side, columns / side, rows > below ? rows / below : 1, work->queries, work->depth, work->width,
-                   (int)tuff__divide_up(job->q.width, UNIT_SIDE), (int)tuff__divide_up(job->v.width, UNIT_SIDE),
-                   (int)job->q.width, (int)job->v.width, job->q.count % work->queries == 0,
-                   job->k.count % work->keys == 0);
+                   work->queries, work->depth, work->width, (int)tuff__divide_up(job->q.width, work->shape[2]),
+                   (int)tuff__divide_up(job->v.width, work->shape[2]), (int)job->q.width, (int)job->v.width,
+                   job->q.count % work->queries == 0, job->k.count % work->keys == 0);
 }
 
 /* Adds the copies of dq, which this launch initializes. */
@@ -405,7 +482,8 @@ tuff_status tuff__launch_attention_backward(const attention *job, const attentio
     const tuff_device_info *info = job->list->policy.target.info;
     const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0;
     const int64_t items = work->owners * work->splits;
-    launch *made = tuff__launch_add(job->list, "attention_backward_cooperative", WALK_MATMUL, job->index);
+    const char *body = tiles->knows_sums ? "attention_backward_cooperative" : "attention_backward_cooperative_shared";
+    launch *made = tuff__launch_add(job->list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
@@ -421,10 +499,12 @@ tuff_status tuff__launch_attention_backward(const attention *job, const attentio
     tuff__attention_add_parameters(made, (int64_t[]){job->batches, 1, work->splits, job->batches * copies->batch}, 4);
     tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", dq, dk, dv);
     add_blocks(job, tiles, &defines);
-    add_units(job, made, (int[]){UNIT_SIDE, UNIT_SIDE, UNIT_SIDE}, (int)info->matrix_lanes, tiles->depth, &defines);
+    add_units(job, made, tiles->shape, tiles->subgroup_lanes, tiles->depth, &defines);
     tuff__attention_add_parts(job->list, made, &job->upstream, "G", &defines);
     made->local_size = (uint32_t)tiles->lanes;
-    made->local_bytes = (uint32_t)backward_bytes(tiles);
+    made->local_bytes = (uint32_t)backward_bytes(info, tiles);
+    if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
+        made->subgroup_size = (uint32_t)tiles->subgroup_lanes;
     made->groups = (uint64_t)items;
     made->operations = (2.0 + dq + dk + dv) * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__set_defines(made, &defines);
