@@ -131,7 +131,6 @@ static const kernel_case unit_cases[] = {
     {"units_attention_64", build_attention, TUFF_F16, 32, 64, 2048, {false, false}},
     {"units_attention_128", build_attention, TUFF_F16, 8, 128, 2048, {false, false}},
     {"units_gradients_64", build_attention_gradients, TUFF_F16, 32, 64, 2048, {false, false}},
-    {"units_gradients_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
 /* Counts the earlier kernels with the same body in the plan. */
