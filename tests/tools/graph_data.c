@@ -27,7 +27,7 @@ static loaded run_filled(tuff_device *device, const tuff_graph *graph)
         fail_msg("%s", tuff_error());
     self.graph = tuff_graph_load(device, scratch_path("graph"), NULL);
     self.plan = self.graph ? tuff_compile(self.graph, NULL) : NULL;
-    if (!self.plan || graph_data_write(self.graph, self.plan) != TUFF_OK || tuff_plan_run(self.plan) != TUFF_OK)
+    if (!self.plan || graph_data_write(self.graph, 1, self.plan) != TUFF_OK || tuff_plan_run(self.plan) != TUFF_OK)
         fail_msg("%s", tuff_error());
     return self;
 }

@@ -224,7 +224,7 @@ static tuff_status write_to_plan(void *plan, const char *name, const void *data,
     return tuff_plan_write(plan, name, data, size);
 }
 
-tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan)
+tuff_status graph_data_write(const tuff_graph *graph, uint64_t seed, tuff_plan *plan)
 {
-    return graph_data_make(graph, 1, write_to_plan, plan);
+    return graph_data_make(graph, seed, write_to_plan, plan);
 }

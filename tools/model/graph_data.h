@@ -12,7 +12,7 @@ typedef tuff_status graph_data_writer(void *to, const char *name, const void *da
    select along an axis, or are compared with positions along one, lie within its extent; floats are not negative if a
    root or logarithm of them is taken. Other integers are small in inputs, and 0 in arrays. */
 tuff_status graph_data_make(const tuff_graph *graph, uint64_t seed, graph_data_writer *write, void *to);
-/* The same for a plan that was compiled from the graph, with seed 1. */
-tuff_status graph_data_write(const tuff_graph *graph, tuff_plan *plan);
+/* The same for a plan that was compiled from the graph. */
+tuff_status graph_data_write(const tuff_graph *graph, uint64_t seed, tuff_plan *plan);
 
 #endif

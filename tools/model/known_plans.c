@@ -121,7 +121,7 @@ tuff_status model_plan_write(const model_plans *self, int index)
     const int64_t context = self->model.config.context;
     tuff_plan *plan = self->items[index].plan;
     if (self->is_file)
-        return graph_data_write(self->items[index].graph, plan);
+        return graph_data_write(self->items[index].graph, 1, plan);
     if (index == MODEL_PLAN_TRAIN)
         return write_zeros(plan, "windows", self->batch * (context + 1));
     TRY(write_zeros(plan, "tokens", context));

@@ -165,11 +165,6 @@ static tuff_array *array_of(const tuff_graph *graph, const graph_result *of)
     return tuff_graph_array_at(graph, of->number, &found) == TUFF_OK ? found.array : NULL;
 }
 
-static tuff_status write_to_plan(void *plan, const char *name, const void *data, size_t size)
-{
-    return tuff_plan_write(plan, name, data, size);
-}
-
 static tuff_status check_tensor(const tuff_file_tensor *tensor, tuff_dtype dtype, tuff_shape shape)
 {
     if (tensor->dtype == dtype && tuff_shape_equal(tensor->shape, shape))
@@ -232,7 +227,7 @@ static tuff_status open_check(graph_check *self, tuff_device *device, const grap
     TRY(list_arrays(self));
     TRY(list_results(self));
     TRY(graph_data_make(self->graph, request->seed, write_to_reference, self));
-    TRY(graph_data_make(self->plans.items[0].graph, request->seed, write_to_plan, self->plans.items[0].plan));
+    TRY(graph_data_write(self->plans.items[0].graph, request->seed, self->plans.items[0].plan));
     return request->data ? write_data(self, request->data) : TUFF_OK;
 }
 

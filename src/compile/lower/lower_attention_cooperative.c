@@ -144,6 +144,11 @@ static bool has_known_layout(const tuff_device_info *info)
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
+static int lanes_of_subgroup(const tuff_device_info *info)
+{
+    return (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size);
+}
+
 /* Whether the text for these units pads the lines of tiles. */
 static bool is_padded(const tuff_device_info *info)
 {
@@ -163,7 +168,7 @@ static units tile_of_table(const attention *job)
     const kernel_policy *policy = &job->list->policy;
     enum { OTHERS = 32 };
     units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-                 .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
+                 .lanes = lanes_of_subgroup(info),
                  .is_padded = is_padded(info),
                  .in_registers = has_known_layout(info) &&
                                  tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
@@ -375,7 +380,7 @@ static void set_units(const attention *job, attention_units *work)
     enum { FEW_KEYS = 8 };
     const tuff_device_info *info = job->list->policy.target.info;
     work->knows_sums = has_known_layout(info);
-    work->subgroup_lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size);
+    work->subgroup_lanes = lanes_of_subgroup(info);
     for (int i = 0; i < 3; ++i)
         work->shape[i] = (int)info->matrix_shape[i];
     const int64_t least = greater(work->shape[1], work->shape[2]);
@@ -421,7 +426,7 @@ static bool has_backward_body(const tuff_device_info *info)
     if (info->cooperative_matrix == TUFF_MATRIX_NVIDIA)
         return has_known_layout(info);
     return info->matrix_shape[0] % PART == 0 && info->matrix_shape[1] % PART == 0 &&
-           info->matrix_shape[2] % PART == 0 && (info->matrix_lanes > 0 || info->proved_subgroup_size > 0);
+           info->matrix_shape[2] % PART == 0 && lanes_of_subgroup(info) > 0;
 }
 
 bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
