@@ -59,13 +59,17 @@ static void mark(const marking *self)
     }
 }
 
+bool program_rounding_excludes(const node *at)
+{
+    return tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN || at->op == OP_RANDOM ||
+           !tuff__dtype_is_float(at->outputs[0].dtype);
+}
+
 /* Number of bits that a result keeps; 0: all of a double. */
 static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
 {
-    const bool untouched = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
-                           at->op == OP_RANDOM || !tuff__dtype_is_float(at->outputs[0].dtype);
     const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
-    if (untouched)
+    if (program_rounding_excludes(at))
         return 0;
     const bool keeps = self->precise[at->id] || at->phase == TUFF_PHASE_OPTIMIZER;
     if (!adds_up && !keeps && !self->statistic[at->id] && at->outputs[0].shape.rank > 0)

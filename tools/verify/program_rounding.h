@@ -19,6 +19,8 @@ typedef struct program_rounding {
    even after a failure. */
 tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precision, program_rounding *out);
 void program_rounding_free(program_rounding *self);
+/* Whether a node's result is never rounded: it only moves or stores elements, or they are no floats. */
+bool program_rounding_excludes(const node *at);
 /* The stretch of a grid, 0 <= index < PROGRAM_GRIDS. */
 double program_rounding_stretch(int index);
 

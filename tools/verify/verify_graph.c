@@ -83,10 +83,8 @@ static tuff_status make_rounding(graph_check *self, tuff_device *device, tuff_pr
     for (int i = 0; i < self->live->node_count; i++) {
         const node *at = self->live->nodes[i];
         unsigned char *result = &self->rounding.results[i], *operands = &self->rounding.operands[i];
-        const bool is_kept = tuff__op_is_view(at->op) || tuff__op_is_source(at->op) || at->op == OP_ASSIGN ||
-                             at->op == OP_RANDOM || !tuff__dtype_is_float(at->outputs[0].dtype);
         const int weights = tuff__op_is_attention(at->op) ? weight_bits(at) : 0;
-        if (!is_kept && *result == 0)
+        if (!program_rounding_excludes(at) && *result == 0)
             *result = F32_BITS;
         if (at->op == OP_MATMUL && factor_bits > 0)
             *operands = (unsigned char)factor_bits;
