@@ -12,6 +12,7 @@
 
 #include "compile/lower/lower.h"
 #include "compile/rewrite/simplify.h"
+#include "configured_plan.h"
 #include "device/state.h"
 #include "differential.h"
 #include "each_device.h"
@@ -443,22 +444,15 @@ static void multiply_copied(tuff_device *device, int copy, float *result)
     enum { THIN_ROWS = 4, THIN_TERMS = 512, THIN_COLUMNS = 256 };
     static float x[THIN_ROWS * THIN_TERMS], w[THIN_COLUMNS * THIN_TERMS];
     const tuff_compile_options options = {.family = TUFF_FAMILY_LOCAL};
-    const tune_config *choices[8];
     tune_config config = {.set = {0}};
-    tuff_plan *plan = NULL;
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *weights = tuff_relu(tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(THIN_COLUMNS, THIN_TERMS)));
     tuff_output(graph, "y",
                 tuff_matmul(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(THIN_ROWS, THIN_TERMS)),
                             tuff_permute(weights, (int[]){1, 0})));
     tuff__config_set(&config, TUNABLE_matmul_copy_y, copy);
-    assert_int_equal(tuff__plan_create(graph, &options, NULL, &plan), TUFF_OK);
-    assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
-    for (int i = 0; i < plan->fusion.task_count; i++)
-        choices[i] = plan->fusion.tasks[i].kind == TASK_MATMUL ? &config : NULL;
-    tuff__launch_list_free(&plan->executable.launches);
-    assert_int_equal(tuff__lower(device, &plan->fusion, &options, choices, &plan->executable.launches), TUFF_OK);
-    assert_int_equal(tuff__plan_record(plan), TUFF_OK);
+    tuff_plan *plan = compile_configured(graph, &options, TASK_MATMUL, &config);
+    assert_non_null(plan);
     for (int i = 0; i < THIN_ROWS * THIN_TERMS; i++)
         x[i] = (float)(i * 37 % 101) / 7 - 6;
     for (int i = 0; i < THIN_COLUMNS * THIN_TERMS; i++)

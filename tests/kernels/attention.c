@@ -11,11 +11,14 @@
 
 #include <cmocka.h>
 
+#include "configured_plan.h"
 #include "differential.h"
 #include "device/state.h"
 #include "each_device.h"
-#include "graph/builder.h"
 #include "exec/reference.h"
+#include "graph/builder.h"
+#include "graph/graph.h"
+#include "kernels/tunables.h"
 
 /* An attention. packed: queries, keys and values are parts of one tensor, as a merged projection writes them. turned:
    heads are the innermost axis in memory, so that the elements of a row are strided. bias: its extents; none if the
@@ -103,7 +106,8 @@ static tuff_tensor *operand(tuff_graph *graph, const shape *sizes, int64_t rows,
     return tuff_permute(float_input(graph, TUFF_SHAPE(sizes->batch, rows, width, heads)), (int[]){0, 1, 3, 2});
 }
 
-static void build_with(tuff_graph *graph, const shape *sizes, attention_builder build)
+/* Adds the result as an output, with or without the gradients. */
+static void build_with(tuff_graph *graph, const shape *sizes, attention_builder build, bool gradients)
 {
     tuff_tensor *given = NULL, *bias = make_bias(graph, sizes, &given);
     const tuff_attention_options options = {.causal = sizes->causal,
@@ -116,23 +120,28 @@ static void build_with(tuff_graph *graph, const shape *sizes, attention_builder 
         tuff_tensor *x =
             float_input(graph, TUFF_SHAPE(sizes->batch, sizes->queries, 3 * sizes->heads * sizes->key_width));
         tuff_tensor *y = build(part_of(sizes, x, 0), part_of(sizes, x, 1), part_of(sizes, x, 2), &options);
-        add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, given ? 2 : 1);
+        add_with_gradients(graph, y, (tuff_tensor *[]){x, given}, gradients ? given ? 2 : 1 : 0);
         return;
     }
     tuff_tensor *x[4] = {operand(graph, sizes, sizes->queries, sizes->heads, sizes->key_width),
                          operand(graph, sizes, sizes->keys, sizes->groups, sizes->key_width),
                          operand(graph, sizes, sizes->keys, sizes->groups, sizes->value_width), given};
-    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, given ? 4 : 3);
+    add_with_gradients(graph, build(x[0], x[1], x[2], &options), x, gradients ? given ? 4 : 3 : 0);
 }
 
 static void build_attention(tuff_graph *graph, const void *context)
 {
-    build_with(graph, context, tuff__primitive_attention);
+    build_with(graph, context, tuff__primitive_attention, true);
+}
+
+static void build_forward(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff__primitive_attention, false);
 }
 
 static void build_composite(tuff_graph *graph, const void *context)
 {
-    build_with(graph, context, tuff__composite_attention);
+    build_with(graph, context, tuff__composite_attention, true);
 }
 
 static bool has_attention(const tuff_graph *graph)
@@ -148,7 +157,7 @@ static void the_primitive_is_chosen(void **state)
     (void)state;
     tuff_device *device = tuff_device_open("reference");
     tuff_graph *graph = tuff_graph_create(device), *composed = tuff_graph_create(device);
-    build_with(graph, &shapes[3], tuff_attention);
+    build_with(graph, &shapes[3], tuff_attention, true);
     build_composite(composed, &shapes[3]);
     assert_true(has_attention(graph));
     assert_false(has_attention(composed));
@@ -238,6 +247,60 @@ static void every_family_is_within_its_bounds(void **state)
 {
     (void)state;
     if (each_driver(run_shapes) == 0)
+        skip();
+}
+
+static int splits; /* of the plans that compile_split compiles */
+
+static tuff_plan *compile_split(tuff_graph *graph, const tuff_compile_options *options)
+{
+    tune_config config = {.set = {0}};
+    tuff__config_set(&config, TUNABLE_attention_local_keys, 16);
+    tuff__config_set(&config, TUNABLE_attention_local_splits, splits);
+    return compile_configured(graph, options, TASK_ATTENTION, &config);
+}
+
+static bool joins_splits(tuff_device *device, const shape *sizes, const tuff_compile_options *options)
+{
+    bool found = false;
+    tuff_graph *graph = tuff_graph_create(device);
+    build_forward(graph, sizes);
+    tuff_plan *plan = compile_split(graph, options);
+    if (!plan)
+        fail_msg("%s: %s", sizes->name, tuff_error());
+    for (int i = 0; i < plan->executable.launches.launch_count; i++)
+        found |= strcmp(plan->executable.launches.launches[i].body, "attention_join") == 0;
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return found;
+}
+
+/* Two groups share the keys of each query, or one for each panel of keys. Most plans have no gradients, because those
+   take longer to compile. */
+static void run_splits(tuff_device *device)
+{
+    const tuff_compile_options options = {.family = TUFF_FAMILY_LOCAL};
+    int64_t failures = 0;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        const bool gradients = is_thorough() || drawn_turn("gradients after splits", i, 8) == 0;
+        differential comparison;
+        if (!is_thorough() && (!is_drawn_for_device(device, i) || drawn_turn("splits of a shape", i, 2) != 0))
+            continue;
+        splits = drawn_turn("splits", i, 2) == 0 ? 2 : 32;
+        differential_create(&comparison, shapes[i].name, gradients ? build_attention : build_forward, &shapes[i], 13);
+        comparison.compile = compile_split;
+        failures += differential_run(&comparison, device, &options);
+        differential_destroy(&comparison);
+        if (joins_splits(device, &shapes[i], &options) != (shapes[i].keys > 16))
+            fail_msg("%s: the keys are not shared as requested", shapes[i].name);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void groups_share_the_keys(void **state)
+{
+    (void)state;
+    if (each_driver(run_splits) == 0)
         skip();
 }
 
@@ -362,10 +425,10 @@ static void second_derivatives_are_refused(void **state)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = float_input(graph, TUFF_SHAPE(1, 3, 1, 4)), *first, *second;
     const int axes[] = {0, 1, 2, 3};
-    tuff_tensor *target = tuff_sum(tuff_attention(x, x, x, NULL), axes, 4, false);
-    assert_int_equal(tuff_gradients(target, &x, 1, &first), TUFF_OK);
-    target = tuff_sum(tuff_mul(first, first), axes, 4, false);
-    assert_int_equal(tuff_gradients(target, &x, 1, &second), TUFF_E_UNSUPPORTED);
+    tuff_tensor *scalar = tuff_sum(tuff_attention(x, x, x, NULL), axes, 4, false);
+    assert_int_equal(tuff_gradients(scalar, &x, 1, &first), TUFF_OK);
+    scalar = tuff_sum(tuff_mul(first, first), axes, 4, false);
+    assert_int_equal(tuff_gradients(scalar, &x, 1, &second), TUFF_E_UNSUPPORTED);
     assert_non_null(strstr(tuff_error(), "second derivatives"));
     tuff_graph_destroy(graph);
     tuff_device_close(device);
@@ -373,9 +436,10 @@ static void second_derivatives_are_refused(void **state)
 
 /* Masks with the lowest finite number: if they hide all keys of a row, all keys count equally; -inf takes precedence
    over them. */
-static void mask_by_least_numbers(tuff_device *device, const tuff_compile_options *options)
+static void mask_by_least_numbers(tuff_device *device, const tuff_compile_options *options,
+                                  tuff_plan *(*compile)(tuff_graph *graph, const tuff_compile_options *options))
 {
-    enum { KEYS = 5, WIDTH = 8, HIDDEN = 0, OPEN = 1, ONE = 2, QUERIES = 3 };
+    enum { KEYS = 21, WIDTH = 8, HIDDEN = 0, OPEN = 1, ONE = 2, QUERIES = 3 };
     static const int seen[QUERIES] = {[OPEN] = 3, [ONE] = 2};
     float numbers[KEYS * WIDTH], bias[QUERIES * KEYS], y[QUERIES * WIDTH];
     tuff_graph *graph = tuff_graph_create(device);
@@ -383,7 +447,7 @@ static void mask_by_least_numbers(tuff_device *device, const tuff_compile_option
                 *k = tuff_input(graph, "k", TUFF_F32, TUFF_SHAPE(1, KEYS, 1, WIDTH)),
                 *mask = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(1, 1, QUERIES, KEYS));
     tuff_output(graph, "y", tuff__primitive_attention(q, k, k, &(tuff_attention_options){.bias = mask}));
-    tuff_plan *plan = tuff_compile(graph, options);
+    tuff_plan *plan = compile(graph, options);
     if (!plan)
         fail_msg("%s", tuff_error());
     for (int i = 0; i < KEYS * WIDTH; i++)
@@ -414,11 +478,14 @@ static void check_masks(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     if (is_drawn_for_device(device, 3))
-        mask_by_least_numbers(device, NULL);
+        mask_by_least_numbers(device, NULL, tuff_compile);
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
     device->info.local_is_global = false;
     if (is_drawn_for_device(device, 4))
-        mask_by_least_numbers(device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL});
+        mask_by_least_numbers(device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, tuff_compile);
+    splits = 2; /* of 16 and 5 keys */
+    if (is_drawn_for_device(device, 5))
+        mask_by_least_numbers(device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, compile_split);
     device->info = info;
 }
 
@@ -503,15 +570,11 @@ static void attention_without_keys_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_primitive_is_chosen),
-        cmocka_unit_test(the_reference_agrees_with_the_composite),
-        cmocka_unit_test(every_family_is_within_its_bounds),
-        cmocka_unit_test(runs_differ_in_their_dropout_only),
-        cmocka_unit_test(memory_grows_with_the_length),
-        cmocka_unit_test(least_numbers_mask_all_keys_alike),
-        cmocka_unit_test(bands_end_where_the_keys_do),
-        cmocka_unit_test(second_derivatives_are_refused),
-        cmocka_unit_test(attention_without_keys_is_an_error),
+        cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
+        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(groups_share_the_keys),
+        cmocka_unit_test(runs_differ_in_their_dropout_only), cmocka_unit_test(memory_grows_with_the_length),
+        cmocka_unit_test(least_numbers_mask_all_keys_alike), cmocka_unit_test(bands_end_where_the_keys_do),
+        cmocka_unit_test(second_derivatives_are_refused),    cmocka_unit_test(attention_without_keys_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

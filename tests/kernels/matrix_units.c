@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "compile/task_key.h"
+#include "configured_plan.h"
 #include "device/state.h"
 #include "each_device.h"
 #include "emulated_units.h"
@@ -131,16 +132,8 @@ static void check_elements(const product_case *one, const double *x, const doubl
 static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
                                const tune_config *config)
 {
-    const tune_config *choices[16];
-    tuff_plan *plan = NULL;
-    if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
-        fail_msg("%s: %s", emulated_units->name, tuff_error());
-    assert_true(plan->fusion.task_count <= (int)(sizeof choices / sizeof *choices));
-    for (int i = 0; i < plan->fusion.task_count; i++)
-        choices[i] = plan->fusion.tasks[i].kind == kind ? config : NULL;
-    tuff__launch_list_free(&plan->executable.launches);
-    if (tuff__lower(graph->device, &plan->fusion, options, choices, &plan->executable.launches) != TUFF_OK ||
-        tuff__plan_record(plan) != TUFF_OK)
+    tuff_plan *plan = compile_configured(graph, options, kind, config);
+    if (plan == NULL)
         fail_msg("%s: %s", emulated_units->name, tuff_error());
     return plan;
 }

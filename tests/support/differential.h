@@ -24,6 +24,7 @@ typedef struct differential {
     graph_builder build;
     const void *context;
     tuff_precision precision; /* for which the bounds hold */
+    tuff_plan *(*compile)(tuff_graph *graph, const tuff_compile_options *options); /* NULL: tuff_compile */
     int input_count, output_count;
     struct {
         char name[64];

@@ -194,17 +194,25 @@ double tuff__loops_attention_backward_register(const launch *kernel)
 
 double tuff__loops_attention_local(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, UNROLLED = 8 };
+    enum { FIRST = 9, LAST = 10, SPLIT_KEYS = 40, UNROLLED = 8 };
     const double block = greater(defined(kernel, "BLOCK"), 1), keys = greater(defined(kernel, "KEYS"), 1);
     const double depth = defined(kernel, "DEPTH"), pieces = greater(defined(kernel, "KEY_PIECES"), 1);
     const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
-    const double panels = divide_up(count_visible(kernel, parameter(kernel, 1), block, FIRST, LAST), keys) + 1;
+    const double seen = count_visible(kernel, parameter(kernel, 1), block, FIRST, LAST);
+    const double own = is_set(kernel, "SPLIT") ? lesser(seen, parameter(kernel, SPLIT_KEYS)) : seen;
+    const double panels = divide_up(own, keys) + 1;
     const double queries = loop(divide_up(depth * block / (VECTOR_LANES * VECTOR_LANES), kernel->local_size), 0);
     const double scores = loop(pieces, loop(depth / UNROLLED, 0) + (defined(kernel, "Q_KEPT") != 0 ? 0 : queries));
     const double lanes = VECTOR_LANES * kernel->local_size / block; /* per row */
     const double parts = lanes > VECTOR_LANES ? loop(lanes / VECTOR_LANES, 0) : 0;
     const double values = loop(quotient(keys, value_keys), loop(value_keys / UNROLLED, 0));
     return pieces * queries + loop(panels, scores + parts + values) + parts;
+}
+
+double tuff__loops_attention_join(const launch *kernel)
+{
+    enum { SPLITS = 5 };
+    return 2 * loop(parameter(kernel, SPLITS), 0);
 }
 
 double tuff__loops_attention_backward_local(const launch *kernel)
@@ -325,7 +333,7 @@ const launch *tuff__find_long_loop(const launch_list *list, int first)
 
 bool tuff__shorten_loops(int attempt, tune_config *defaults)
 {
-    enum { MAX_VALUES = 7 };
+    enum { MAX_VALUES = 8 };
     static const struct {
         tunable name;
         int value;
@@ -338,6 +346,7 @@ bool tuff__shorten_loops(int attempt, tune_config *defaults)
         {{TUNABLE_task_family, TUFF_FAMILY_LOCAL},
          {TUNABLE_map_item_elements, 0},
          {TUNABLE_attention_local_keys, 128},
+         {TUNABLE_attention_local_splits, 32},
          {TUNABLE_attention_local_backward_queries, 64},
          {TUNABLE_row_local_local_size, 256},
          {TUNABLE_column_local_local_size, 256},

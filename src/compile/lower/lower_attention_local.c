@@ -137,6 +137,99 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
     return tuff__set_defines(made, defines);
 }
 
+/* Returns how many groups occupy all compute units. */
+static int64_t groups_to_fill(const tuff_device_info *info, int64_t group_lanes)
+{
+    enum { LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32, USUAL_UNITS = 16 };
+    const int64_t units = info->compute_units > 0 ? info->compute_units : USUAL_UNITS;
+    return tuff__divide_up(units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT), group_lanes);
+}
+
+enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
+
+/* The groups that share the keys of a block of queries, and what they store for attention_join. */
+typedef struct key_splits {
+    int64_t count, first_key, keys; /* count: 1 if nothing is shared; keys: of each */
+    attention_rows results;         /* of all splits, as further batches; without an id if only lse is computed */
+    int stats;                      /* a buffer, or -1 without softmax */
+} key_splits;
+
+/* Divides the keys that any query sees, in whole panels. Unless the tunable says how often, they are divided if `items`
+   groups leave compute units idle, into parts that are long enough to outweigh the second launch. */
+static key_splits choose_key_splits(const attention *job, const forward *work, int64_t items)
+{
+    enum { FEWEST_PANELS = 8 };
+    const kernel_policy *policy = &job->list->policy;
+    const attention_band band = tuff__attention_band(job);
+    const int64_t queries = job->q.count, elements = job->batches * queries * job->q.heads * job->v.width;
+    const int64_t end = job->k.count - queries < band.last ? job->k.count : queries + band.last;
+    const int64_t first = (band.first > 0 ? band.first : 0) / work->keys;
+    const int64_t panels = end > first * work->keys ? tuff__divide_up(end - first * work->keys, work->keys) : 1;
+    int64_t count = tuff__tunable_value(policy, TUNABLE_attention_local_splits), most = panels;
+    if (count == 0) {
+        count = groups_to_fill(policy->target.info, work->lanes) / items;
+        most = panels / FEWEST_PANELS;
+    }
+    count = count < most ? count : most;
+    count = count < MAX_SPLITS ? count : MAX_SPLITS;
+    while (count > 1 && count * elements > MAX_COPIES)
+        --count;
+    key_splits all = {.count = 1, .first_key = first * work->keys, .results.id = -1, .stats = -1};
+    if (count > 1) {
+        all.keys = tuff__divide_up(panels, count) * work->keys;
+        all.count = tuff__divide_up(panels * work->keys, all.keys);
+    }
+    return all;
+}
+
+static tuff_status add_split_buffers(const attention *job, bool has_result, bool softmax, key_splits *out)
+{
+    const int64_t row = tuff__divide_up(job->v.width, LANES) * LANES, rows = job->q.count * job->q.heads;
+    if (has_result) {
+        out->results = (attention_rows){.batch = rows * row, .row = job->q.heads * row, .head = row};
+        out->results.id = tuff__buffer_add(job->list, TUFF_F32, out->count * job->batches * rows * row);
+    }
+    if (softmax)
+        out->stats = tuff__buffer_add(job->list, TUFF_F32, 2 * out->count * job->batches * rows);
+    return (has_result && out->results.id < 0) || (softmax && out->stats < 0) ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+/* A kernel that stores a scratch buffer whole does not read it. */
+static void store_only(launch *made, int id)
+{
+    for (int i = 0; i < made->chain.buffer_count; ++i)
+        if (made->chain.buffers[i].id == id)
+            made->chain.buffers[i].read = false;
+}
+
+/* The launch that combines the splits. */
+static tuff_status join_splits(const attention *job, const key_splits *splits)
+{
+    enum { GROUP_LANES = 64 };
+    launch_list *list = job->list;
+    const int result = tuff__attention_root(job->task, OP_ATTENTION),
+              lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    const int64_t vectors = result < 0 ? 1 : tuff__divide_up(job->v.width, LANES);
+    const int64_t items = job->batches * job->q.count * job->q.heads * vectors;
+    launch *made = tuff__launch_add(list, "attention_join", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    text defines = {0};
+    tuff__attention_add_parameters(
+        made, (int64_t[]){job->batches, job->q.count, job->q.heads, job->v.width, vectors, splits->count}, 6);
+    tuff__attention_add_operand(job, made, &splits->results, "P", &defines);
+    tuff__attention_add_contiguous(list, made, splits->stats, 1, "S", false, &defines);
+    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    const bool hardware = tuff__tunable_value(&list->policy, TUNABLE_attention_local_hardware_exp2) > 0;
+    tuff__text_add(&defines, "#define RESULT %d\n#define LSE %d\n#define SOFTMAX %d\n#define SCORE_UNITS %s\n",
+                   result >= 0, lse >= 0, splits->stats >= 0, hardware ? "1.44269504f" : "1.0f");
+    made->vec = LANES;
+    made->local_size = GROUP_LANES;
+    made->groups = (uint64_t)tuff__divide_up(items, GROUP_LANES);
+    return tuff__set_defines(made, &defines);
+}
+
 static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
@@ -147,20 +240,35 @@ static tuff_status lower_forward(const attention *job)
     const int64_t items = job->batches * job->q.heads * blocks * parts;
     int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
     const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
-    if (lse < 0 && softmax)
+    key_splits splits = choose_key_splits(job, &work, items);
+    const bool is_split = splits.count > 1;
+    if (is_split) {
+        TRY(add_split_buffers(job, result >= 0, softmax, &splits));
+        lse = splits.stats;
+    } else if (lse < 0 && softmax) {
         lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    }
     launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_local", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_operands(job, made, blocks, parts, items * splits.count, &defines);
+    if (is_split && result >= 0)
+        tuff__attention_add_rows(list, made, &splits.results, "R", true, &defines);
+    else
+        tuff__attention_add_result(job, made, result, "R", &defines);
     tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
     tuff__attention_add_options(job, made, &defines);
-    tuff__text_add(&defines, "#define RESULT %d\n", result >= 0);
-    made->groups = (uint64_t)items;
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, splits.first_key, splits.keys}, 3);
+    tuff__text_add(&defines, "#define RESULT %d\n#define SPLIT %d\n", result >= 0, is_split);
+    made->groups = (uint64_t)(items * splits.count);
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return finish_forward(job, made, &work, &defines);
+    TRY(finish_forward(job, made, &work, &defines));
+    if (!is_split)
+        return TUFF_OK;
+    store_only(made, splits.results.id);
+    store_only(made, splits.stats);
+    return join_splits(job, &splits);
 }
 
 static int64_t local_bytes(const attention_backward *work)
@@ -213,12 +321,9 @@ static void choose_tiles(const attention *job, attention_backward *work)
    the length of the sequence, and so is the size of all copies. */
 static int64_t choose_splits(const attention *job, const attention_backward *work, int group_lanes)
 {
-    enum { LONGEST = 1 << 14, LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32 };
-    enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 };
-    const tuff_device_info *info = job->list->policy.target.info;
-    const int64_t units = info->compute_units > 0 ? info->compute_units : 16;
-    const int64_t lanes = units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT);
-    const int64_t groups = tuff__divide_up(lanes, group_lanes), owned = work->owners * work->parts;
+    enum { LONGEST = 1 << 14 };
+    const int64_t groups = groups_to_fill(job->list->policy.target.info, group_lanes);
+    const int64_t owned = work->owners * work->parts;
     const int64_t panels = tuff__divide_up(job->q.count, work->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
     int64_t splits = tuff__divide_up(groups, owned);
