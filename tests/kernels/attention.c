@@ -260,16 +260,22 @@ static tuff_plan *compile_split(tuff_graph *graph, const tuff_compile_options *o
     return compile_configured(graph, options, TASK_ATTENTION, &config);
 }
 
+static bool has_launch(const tuff_plan *plan, const char *body)
+{
+    for (int i = 0; i < plan->executable.launches.launch_count; i++)
+        if (strcmp(plan->executable.launches.launches[i].body, body) == 0)
+            return true;
+    return false;
+}
+
 static bool joins_splits(tuff_device *device, const shape *sizes, const tuff_compile_options *options)
 {
-    bool found = false;
     tuff_graph *graph = tuff_graph_create(device);
     build_forward(graph, sizes);
     tuff_plan *plan = compile_split(graph, options);
     if (!plan)
         fail_msg("%s: %s", sizes->name, tuff_error());
-    for (int i = 0; i < plan->executable.launches.launch_count; i++)
-        found |= strcmp(plan->executable.launches.launches[i].body, "attention_join") == 0;
+    const bool found = has_launch(plan, "attention_join");
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
     return found;
@@ -302,6 +308,48 @@ static void groups_share_the_keys(void **state)
     (void)state;
     if (each_driver(run_splits) == 0)
         skip();
+}
+
+/* The default: few queries over many keys leave most units of a large device idle, other shapes do not. The kernels are
+   not compiled. */
+static void split_for_many_units(tuff_device *device)
+{
+    static const struct {
+        int64_t batch, queries, keys, heads;
+        bool is_split;
+    } cases[] = {{1, 1, 4096, 8, true},
+                 {1, 16, 1024, 2, true},
+                 {1, 1, 100, 8, false},
+                 {32, 1, 512, 16, false},
+                 {1, 2048, 2048, 8, false}};
+    const tuff_device_info own = device->info;
+    device->info.compute_units = 132;
+    device->info.vendor_id = 0x10de;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const shape one = {.batch = cases[i].batch,
+                           .queries = cases[i].queries,
+                           .keys = cases[i].keys,
+                           .heads = cases[i].heads,
+                           .groups = cases[i].heads,
+                           .key_width = 64,
+                           .value_width = 64};
+        tuff_plan *plan = NULL;
+        tuff_graph *graph = tuff_graph_create(device);
+        build_forward(graph, &one);
+        assert_int_equal(tuff__plan_create(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, NULL, &plan),
+                         TUFF_OK);
+        if (has_launch(plan, "attention_join") != cases[i].is_split)
+            fail_msg("%lld queries, %lld keys", (long long)one.queries, (long long)one.keys);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+    device->info = own;
+}
+
+static void few_queries_share_their_keys(void **state)
+{
+    (void)state;
+    for_drawn_drivers(split_for_many_units);
 }
 
 static void gradients_of_the_bias_are_the_same_in_each_run(tuff_device *device)
@@ -570,11 +618,17 @@ static void attention_without_keys_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_primitive_is_chosen),           cmocka_unit_test(the_reference_agrees_with_the_composite),
-        cmocka_unit_test(every_family_is_within_its_bounds), cmocka_unit_test(groups_share_the_keys),
-        cmocka_unit_test(runs_differ_in_their_dropout_only), cmocka_unit_test(memory_grows_with_the_length),
-        cmocka_unit_test(least_numbers_mask_all_keys_alike), cmocka_unit_test(bands_end_where_the_keys_do),
-        cmocka_unit_test(second_derivatives_are_refused),    cmocka_unit_test(attention_without_keys_is_an_error),
+        cmocka_unit_test(the_primitive_is_chosen),
+        cmocka_unit_test(the_reference_agrees_with_the_composite),
+        cmocka_unit_test(every_family_is_within_its_bounds),
+        cmocka_unit_test(groups_share_the_keys),
+        cmocka_unit_test(few_queries_share_their_keys),
+        cmocka_unit_test(runs_differ_in_their_dropout_only),
+        cmocka_unit_test(memory_grows_with_the_length),
+        cmocka_unit_test(least_numbers_mask_all_keys_alike),
+        cmocka_unit_test(bands_end_where_the_keys_do),
+        cmocka_unit_test(second_derivatives_are_refused),
+        cmocka_unit_test(attention_without_keys_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

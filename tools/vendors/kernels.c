@@ -66,6 +66,15 @@ static void build_attention(const kernel_case *self, tuff_graph *graph)
     tuff_output(graph, "out", build_attention_inputs(self, graph, inputs));
 }
 
+/* A token that is generated: one query, whose keys several groups share. */
+static void build_attention_of_one_query(const kernel_case *self, tuff_graph *graph)
+{
+    const tuff_shape keys = TUFF_SHAPE(1, self->inner, self->rows, self->columns);
+    tuff_tensor *q = tuff_input(graph, "q", self->dtype, TUFF_SHAPE(1, 1, self->rows, self->columns));
+    tuff_tensor *k = tuff_input(graph, "k", self->dtype, keys), *v = tuff_input(graph, "v", self->dtype, keys);
+    tuff_output(graph, "out", tuff_attention(q, k, v, &(tuff_attention_options){.causal = true}));
+}
+
 static void build_attention_gradients(const kernel_case *self, tuff_graph *graph)
 {
     static const char *const names[] = {"dq", "dk", "dv"};
@@ -112,6 +121,7 @@ static const kernel_case cases[] = {
     {"attention_64", build_attention, TUFF_F32, 8, 64, 2048, {false, false}},
     {"attention_128", build_attention, TUFF_F32, 8, 128, 2048, {false, false}},
     {"attention_f16_64", build_attention, TUFF_F16, 8, 64, 2048, {false, false}},
+    {"attention_one_query", build_attention_of_one_query, TUFF_F32, 8, 64, SIDE, {false, false}},
     {"gradients_64", build_attention_gradients, TUFF_F32, 8, 64, 2048, {false, false}},
     {"gradients_128", build_attention_gradients, TUFF_F32, 8, 128, 2048, {false, false}},
     {"layer_norm", build_layer_norm, TUFF_F32, 8192, 1024, 0, {false, false}},
