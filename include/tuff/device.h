@@ -122,7 +122,8 @@ TUFF_API void tuff_device_close(tuff_device *device);
 /* Describes an open device, including the results of the self-test. */
 TUFF_API tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info);
 
-/* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress. */
+/* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress, on Vulkan
+   drivers for the CPU after 240 s. */
 TUFF_API tuff_status tuff_device_wait(tuff_device *device);
 
 /* Work done since the device was opened, without the self-test. */

@@ -8,7 +8,7 @@
 #include "device/vulkan/glsl_compiler.h"
 #include "device/vulkan/state.h"
 
-#define WAIT_LIMIT UINT64_C(30000000000)
+#define SECOND UINT64_C(1000000000)
 
 static VkInstance instance;
 static VkPhysicalDevice *usable_devices;
@@ -140,6 +140,14 @@ static tuff_status create_device(driver_device *device)
     return VULKAN(device->vk, vkCreateDevice, physical->handle, &info, NULL, &device->handle);
 }
 
+/* Nanoseconds without progress after which work counts as hanging. Drivers for the CPU compile a kernel when it first
+   runs, which may take them minutes on a busy machine. */
+static uint64_t default_wait_limit(const driver_device *device)
+{
+    return device->physical.properties.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 240 * SECOND
+                                                                                            : 30 * SECOND;
+}
+
 tuff_status tuff__vulkan_prepare(driver_device *device)
 {
     const VkPhysicalDeviceType type = device->physical.properties.properties.deviceType;
@@ -148,7 +156,7 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
         .queueFamilyIndex = device->physical.queue_family,
     };
-    device->wait_limit = WAIT_LIMIT;
+    device->wait_limit = default_wait_limit(device);
     /* On a CPU one command may take seconds, and submissions are cheap; on GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     device->mapped = tuff__vulkan_is_host_visible(&device->physical);
@@ -236,7 +244,7 @@ static bool has_upload_queue(driver_device *device)
 
 static void set_timeout(driver_device *device, uint64_t nanoseconds)
 {
-    device->wait_limit = nanoseconds > 0 ? nanoseconds : WAIT_LIMIT;
+    device->wait_limit = nanoseconds > 0 ? nanoseconds : default_wait_limit(device);
 }
 
 static void unwrap(driver_device *device, void *handles)
