@@ -250,14 +250,6 @@ static void every_family_is_within_its_bounds(void **state)
         skip();
 }
 
-static bool has_launch(const tuff_plan *plan, const char *body)
-{
-    for (int i = 0; i < plan->executable.launches.launch_count; i++)
-        if (strcmp(plan->executable.launches.launches[i].body, body) == 0)
-            return true;
-    return false;
-}
-
 static int splits;  /* of the plans that compile_split compiles */
 static bool joined; /* whether the last one combines any */
 
@@ -267,7 +259,7 @@ static tuff_plan *compile_split(tuff_graph *graph, const tuff_compile_options *o
     tuff__config_set(&config, TUNABLE_attention_local_keys, 16);
     tuff__config_set(&config, TUNABLE_attention_local_splits, splits);
     tuff_plan *plan = compile_configured(graph, options, TASK_ATTENTION, &config);
-    joined = plan && has_launch(plan, "attention_join");
+    joined = plan && uses_body(plan, "attention_join");
     return plan;
 }
 
@@ -328,7 +320,7 @@ static void split_for_many_units(tuff_device *device)
         build_forward(graph, &one);
         assert_int_equal(tuff__plan_create(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, NULL, &plan),
                          TUFF_OK);
-        if (has_launch(plan, "attention_join") != cases[i].is_split)
+        if (uses_body(plan, "attention_join") != cases[i].is_split)
             fail_msg("%lld queries, %lld keys", (long long)one.queries, (long long)one.keys);
         tuff_plan_destroy(plan);
         tuff_graph_destroy(graph);

@@ -68,21 +68,6 @@ static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtyp
     return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
 }
 
-/* Whether the plan has a kernel of this body whose definitions contain `defined`. */
-static bool uses_kernel(const tuff_plan *plan, const char *body, const char *defined)
-{
-    const launch_list *list = &plan->executable.launches;
-    bool found = false;
-    for (int i = 0; i < list->launch_count; i++)
-        found |= strcmp(list->launches[i].body, body) == 0 && strstr(list->launches[i].defines, defined) != NULL;
-    return found;
-}
-
-static bool uses_body(const tuff_plan *plan, const char *body)
-{
-    return uses_kernel(plan, body, "");
-}
-
 static bool uses_units(const tuff_plan *plan)
 {
     return uses_body(plan, "matmul_cooperative");

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <string.h>
 
 #include "configured_plan.h"
 
@@ -21,4 +22,18 @@ tuff_plan *compile_configured(tuff_graph *graph, const tuff_compile_options *opt
         return plan;
     tuff_plan_destroy(plan);
     return NULL;
+}
+
+bool uses_kernel(const tuff_plan *plan, const char *body, const char *defined)
+{
+    const launch_list *list = &plan->executable.launches;
+    bool found = false;
+    for (int i = 0; i < list->launch_count; i++)
+        found |= strcmp(list->launches[i].body, body) == 0 && strstr(list->launches[i].defines, defined) != NULL;
+    return found;
+}
+
+bool uses_body(const tuff_plan *plan, const char *body)
+{
+    return uses_kernel(plan, body, "");
 }

@@ -194,7 +194,7 @@ static tuff_status add_split_buffers(const attention *job, bool has_result, bool
     return (has_result && out->results.id < 0) || (softmax && out->stats < 0) ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* A kernel that stores a scratch buffer whole does not read it. */
+/* Notes that a launch reads nothing of a scratch buffer but what it stored itself. */
 static void store_only(launch *made, int id)
 {
     for (int i = 0; i < made->chain.buffer_count; ++i)
@@ -402,7 +402,7 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
     if (dq && work->copies >= 0 && !join) {
         tuff__attention_add_rows(list, made, &copies, "DQ", true, &defines);
-        made->chain.buffers[made->chain.buffer_count - 1].read = false; /* initialized by the launch itself */
+        store_only(made, copies.id);
     } else
         tuff__attention_add_result(job, made, work->dq, "DQ", &defines);
     tuff__attention_add_result(job, made, work->dk, "DK", &defines);
