@@ -30,22 +30,27 @@ static bool depend_on_order(const command *a, const command *b)
 
 tuff_status tuff__verify_hazards(const command *commands, int count)
 {
-    for (int later = 1; later < count; later++) {
-        const bool to_dispatch = commands[later].kind == COMMAND_DISPATCH;
-        bool waits_for_dispatches = false, waits_for_copies = false; /* whether `later` waits for those up to and
-                                                                        including `earlier` */
-        for (int earlier = later - 1; earlier >= 0 && !(waits_for_dispatches && waits_for_copies); earlier--) {
-            const command *barrier = &commands[earlier + 1];
-            if (barrier->barrier && (barrier->kind == COMMAND_DISPATCH) == to_dispatch) {
-                waits_for_dispatches |= barrier->after_dispatch;
-                waits_for_copies |= barrier->after_copy;
-            }
-            const bool waits = commands[earlier].kind == COMMAND_DISPATCH ? waits_for_dispatches : waits_for_copies;
-            if (!waits && depend_on_order(&commands[earlier], &commands[later]))
+    /* Both by kind, which is 1 for dispatches. since[later][earlier]: the last command whose barrier makes commands of
+       one kind wait for all earlier ones of the other. last[kind]: the last command so far. */
+    int since[2][2] = {{0}}, last[2] = {-1, -1};
+    for (int later = 0; later < count; later++) {
+        const command *next = &commands[later];
+        const int kind = next->kind == COMMAND_DISPATCH;
+        if (next->barrier && next->after_copy)
+            since[kind][0] = later;
+        if (next->barrier && next->after_dispatch)
+            since[kind][1] = later;
+        int begin = later;
+        for (int i = 0; i < 2; i++)
+            if (last[i] >= since[kind][i] && begin > since[kind][i])
+                begin = since[kind][i];
+        for (int earlier = later - 1; earlier >= begin; earlier--)
+            if (earlier >= since[kind][commands[earlier].kind == COMMAND_DISPATCH] &&
+                depend_on_order(&commands[earlier], next))
                 return FAIL(TUFF_E_COMPILE,
                             "record: internal error, please report it: no barrier makes command %d wait for command %d",
                             later, earlier);
-        }
+        last[kind] = later;
     }
     return TUFF_OK;
 }

@@ -1,6 +1,7 @@
 /* The order of execution. In the order in which nodes were built, gradients would stay alive until the very end, when
    the weights are updated. So a task that frees at least as much memory as it takes runs as soon as it can, while its
    inputs are still in the caches; all others run in the order in which they were built. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
@@ -10,15 +11,26 @@ typedef struct edge {
     int source, reader;
 } edge;
 
+/* A task and its newest root. */
+typedef struct task_age {
+    int task, newest;
+} task_age;
+
 typedef struct ordering {
     struct task *placed;
     int count;    /* of placed tasks */
     int *waiting; /* by task: edges from sources not yet placed; -1: placed, or merged away */
-    edge *edges;
+    int *ready;   /* the tasks that wait for nothing, in any order */
+    int ready_count;
+    edge *edges; /* ordered by source */
     int edge_count, edge_capacity;
-    int *readers; /* by node: unplaced tasks that read it */
-    int *index;   /* by old index: the new one */
-    int reader;   /* while edges are collected: the current task */
+    int *first_edge;       /* by task: the first edge from it or, if it has none, from a later one */
+    int *readers;          /* by node: unplaced tasks that read it */
+    int *index;            /* by old index: the new one */
+    bool *assigns;         /* by task: whether it computes what is assigned to an array */
+    task_age *ages;        /* the tasks, the one with the oldest newest root first */
+    int age_count, oldest; /* all before `oldest` are placed */
+    int reader;            /* while edges are collected: the current task */
     bool out_of_memory;
 } ordering;
 
@@ -35,6 +47,31 @@ static bool add_edge(struct fusion *fusion, int source, void *state)
     return false;
 }
 
+static int smaller_source_first(const void *a, const void *b)
+{
+    const edge *x = a, *y = b;
+    return x->source != y->source ? (x->source > y->source) - (x->source < y->source)
+                                  : (x->reader > y->reader) - (x->reader < y->reader);
+}
+
+static int older_first(const void *a, const void *b)
+{
+    const task_age *x = a, *y = b;
+    return (x->newest > y->newest) - (x->newest < y->newest);
+}
+
+static void sort_edges(const struct fusion *fusion, ordering *self)
+{
+    int next = 0;
+    if (self->edge_count > 0)
+        qsort(self->edges, (size_t)self->edge_count, sizeof *self->edges, smaller_source_first);
+    for (int i = 0; i <= fusion->task_count; ++i) {
+        while (next < self->edge_count && self->edges[next].source < i)
+            ++next;
+        self->first_edge[i] = next;
+    }
+}
+
 static tuff_status collect(struct fusion *fusion, ordering *self)
 {
     for (int i = 0; i < fusion->task_count; ++i) {
@@ -46,8 +83,21 @@ static tuff_status collect(struct fusion *fusion, ordering *self)
         tuff__any_source(fusion, task, add_edge, self);
         for (int k = 0; k < task->read_count; ++k)
             ++self->readers[task->reads[k]->id];
+        if (self->waiting[i] == 0)
+            self->ready[self->ready_count++] = i;
+        self->ages[self->age_count++] = (task_age){.task = i, .newest = tuff__task_newest_root(task)};
     }
-    return self->out_of_memory ? TUFF_E_OOM_HOST : TUFF_OK;
+    if (self->out_of_memory)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < fusion->graph->assign_count; ++i) {
+        const int task = fusion->facts[fusion->graph->assigns[i]->inputs[0]->node->id].task;
+        if (task >= 0)
+            self->assigns[task] = true;
+    }
+    sort_edges(fusion, self);
+    if (self->age_count > 0)
+        qsort(self->ages, (size_t)self->age_count, sizeof *self->ages, older_first);
+    return TUFF_OK;
 }
 
 /* Returns the bytes of a temporary; 0 for values that stay allocated whatever the order: sources, outputs, and parts of
@@ -101,37 +151,37 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *se
 
 /* Returns the smallest tuff__task_newest_root of the tasks not placed yet: a recomputation begins only after everything
    that was built before it. */
-static int oldest_unplaced(const struct fusion *fusion, const ordering *self)
+static int oldest_unplaced(ordering *self)
 {
-    int oldest = INT32_MAX;
-    for (int i = 0; i < fusion->task_count; ++i)
-        if (self->waiting[i] >= 0 && tuff__task_newest_root(&fusion->tasks[i]) < oldest)
-            oldest = tuff__task_newest_root(&fusion->tasks[i]);
-    return oldest;
+    while (self->oldest < self->age_count && self->waiting[self->ages[self->oldest].task] < 0)
+        ++self->oldest;
+    return self->oldest < self->age_count ? self->ages[self->oldest].newest : INT32_MAX;
 }
 
 /* Returns the ready task that frees most, or else the first one; -1 if none is ready. From strictness 1 on,
    recomputations that would begin too early are skipped; at 2, so are tasks that overwrite an array too early. */
-static int choose(const struct fusion *fusion, const ordering *self, int strictness)
+static int choose(const struct fusion *fusion, ordering *self, int strictness)
 {
-    const int oldest = oldest_unplaced(fusion, self);
-    int best = -1;
+    const int oldest = oldest_unplaced(self);
+    int first = -1, best = -1;
     int64_t most = 0;
-    for (int i = 0; i < fusion->task_count; ++i) {
-        if (self->waiting[i] != 0 ||
-            (strictness >= 1 && oldest < tuff__task_recomputation_begin(fusion, &fusion->tasks[i])) ||
-            (strictness >= 2 && overwrites_too_early(fusion, self, i)))
+    for (int i = 0; i < self->ready_count; ++i) {
+        const int task = self->ready[i];
+        if ((strictness >= 1 && oldest < tuff__task_recomputation_begin(fusion, &fusion->tasks[task])) ||
+            (strictness >= 2 && self->assigns[task] && overwrites_too_early(fusion, self, task)))
             continue;
-        const int64_t gain = net_bytes_freed(fusion, self, &fusion->tasks[i]);
-        if (best < 0 || (gain >= 0 && gain > most)) {
-            best = i;
+        const int64_t gain = net_bytes_freed(fusion, self, &fusion->tasks[task]);
+        if (first < 0 || task < first)
+            first = task;
+        if (gain > most || (gain == most && (best < 0 || task < best))) {
+            best = task;
             most = gain;
         }
     }
-    return best;
+    return best >= 0 ? best : first;
 }
 
-static int next_task(const struct fusion *fusion, const ordering *self)
+static int next_task(const struct fusion *fusion, ordering *self)
 {
     int next = -1;
     for (int strictness = 2; strictness >= 0 && next < 0; --strictness)
@@ -142,14 +192,20 @@ static int next_task(const struct fusion *fusion, const ordering *self)
 static void place(const struct fusion *fusion, ordering *self, int index)
 {
     const struct task *task = &fusion->tasks[index];
+    int at = 0;
+    while (self->ready[at] != index)
+        ++at;
+    self->ready[at] = self->ready[--self->ready_count];
     self->waiting[index] = -1;
     self->index[index] = self->count;
     self->placed[self->count++] = *task;
     for (int i = 0; i < task->read_count; ++i)
         --self->readers[task->reads[i]->id];
-    for (int i = 0; i < self->edge_count; ++i)
-        if (self->edges[i].source == index)
-            --self->waiting[self->edges[i].reader];
+    for (int i = self->first_edge[index]; i < self->first_edge[index + 1]; ++i) {
+        const int reader = self->edges[i].reader;
+        if (--self->waiting[reader] == 0)
+            self->ready[self->ready_count++] = reader;
+    }
 }
 
 static tuff_status order(struct fusion *fusion, ordering *self)
@@ -173,15 +229,24 @@ tuff_status tuff__order_tasks(struct fusion *fusion)
     const size_t count = (size_t)fusion->task_count + 1, nodes = (size_t)fusion->graph->node_count + 1;
     ordering self = {.placed = tuff__calloc(count, sizeof *self.placed),
                      .waiting = tuff__calloc(count, sizeof *self.waiting),
+                     .ready = tuff__calloc(count, sizeof *self.ready),
+                     .first_edge = tuff__calloc(count, sizeof *self.first_edge),
+                     .readers = tuff__calloc(nodes, sizeof *self.readers),
                      .index = tuff__calloc(count, sizeof *self.index),
-                     .readers = tuff__calloc(nodes, sizeof *self.readers)};
-    tuff_status status = TUFF_E_OOM_HOST;
-    if (self.placed != NULL && self.waiting != NULL && self.index != NULL && self.readers != NULL)
-        status = order(fusion, &self);
+                     .assigns = tuff__calloc(count, sizeof *self.assigns),
+                     .ages = tuff__calloc(count, sizeof *self.ages)};
+    const bool complete = self.placed != NULL && self.waiting != NULL && self.ready != NULL &&
+                          self.first_edge != NULL && self.readers != NULL && self.index != NULL &&
+                          self.assigns != NULL && self.ages != NULL;
+    const tuff_status status = complete ? order(fusion, &self) : TUFF_E_OOM_HOST;
     tuff__free(self.placed);
     tuff__free(self.waiting);
-    tuff__free(self.index);
+    tuff__free(self.ready);
+    tuff__free(self.first_edge);
     tuff__free(self.readers);
+    tuff__free(self.index);
+    tuff__free(self.assigns);
+    tuff__free(self.ages);
     tuff__free(self.edges);
     return status;
 }

@@ -19,9 +19,15 @@ typedef struct piece {
 
 typedef struct placement {
     int id;
+    int first, last; /* of all pieces */
     uint64_t size;
     int piece_begin, piece_end;
 } placement;
+
+/* Offsets at which a buffer would overlap with a placed one: those greater than `begin` and less than `end`. */
+typedef struct conflict {
+    int64_t begin, end;
+} conflict;
 
 typedef struct planner {
     launch_list *list;
@@ -29,6 +35,8 @@ typedef struct planner {
     int count;
     piece *pieces; /* grouped by placement */
     int *place_of; /* by buffer: index of its placement */
+    conflict *conflicts;
+    int conflict_count, conflict_capacity;
 } planner;
 
 static int root_of(const launch_list *list, int id)
@@ -111,7 +119,7 @@ static tuff_status find_placements(planner *self)
                         (unsigned long long)size, (unsigned long long)info->max_binding, info->name);
         if (buffer->fixed || buffer->parent >= 0)
             continue;
-        self->all[self->count++] = (placement){.id = i, .size = size};
+        self->all[self->count++] = (placement){.id = i, .first = INT_MAX, .last = buffer->last, .size = size};
         list->unplanned += size;
     }
     qsort(self->all, (size_t)self->count, sizeof *self->all, larger_first);
@@ -143,47 +151,70 @@ static void find_pieces(planner *self)
                                                   .end = start + tuff__buffer_size(buffer),
                                                   .first = buffer->first,
                                                   .last = list->buffers[root].last};
+        if (into->first > buffer->first)
+            into->first = buffer->first;
     }
 }
 
-/* Returns how far `placed`, tried at offset `at`, must move to clear `other` at `start`; 0 if they do not conflict. */
-static uint64_t required_shift(const planner *self, const placement *placed, uint64_t at, const placement *other,
-                               uint64_t start)
+/* Adds the offsets at which two buffers overlap, of which `other` is placed at `start`. */
+static tuff_status add_conflicts(planner *self, const placement *one, const placement *other, uint64_t start)
 {
-    if (start >= at + placed->size || at >= start + other->size)
-        return 0;
-    for (int i = placed->piece_begin; i < placed->piece_end; ++i)
+    for (int i = one->piece_begin; i < one->piece_end; ++i)
         for (int k = other->piece_begin; k < other->piece_end; ++k) {
             const piece *a = &self->pieces[i], *b = &self->pieces[k];
-            if (a->first <= b->last && b->first <= a->last && at + a->start < start + b->end &&
-                start + b->start < at + a->end)
-                return start + b->end - at - a->start;
+            if (a->first > b->last || b->first > a->last)
+                continue;
+            if (!GROW(self->conflicts, self->conflict_count, self->conflict_capacity))
+                return TUFF_E_OOM_HOST;
+            self->conflicts[self->conflict_count++] = (conflict){.begin = (int64_t)(start + b->start) - (int64_t)a->end,
+                                                                 .end = (int64_t)(start + b->end) - (int64_t)a->start};
         }
-    return 0;
+    return TUFF_OK;
 }
 
-static uint64_t find_required_shift(const planner *self, int index, uint64_t block, uint64_t at)
+/* Finds the conflicts with the larger buffers, which are placed already, as far as they are in a block. */
+static tuff_status find_conflicts(planner *self, int index, uint64_t block)
 {
+    const placement *one = &self->all[index];
+    self->conflict_count = 0;
     for (int i = 0; i < index; ++i) {
-        const uint64_t planned = self->list->buffers[self->all[i].id].planned;
-        const uint64_t step = planned >> BLOCK_SHIFT != block
-                                  ? 0
-                                  : required_shift(self, &self->all[index], at, &self->all[i], planned & OFFSET_MASK);
-        if (step != 0)
-            return step;
+        const placement *other = &self->all[i];
+        if (one->first > other->last || other->first > one->last)
+            continue;
+        const uint64_t planned = self->list->buffers[other->id].planned;
+        if (planned >> BLOCK_SHIFT == block)
+            TRY(add_conflicts(self, one, other, planned & OFFSET_MASK));
     }
-    return 0;
+    return TUFF_OK;
 }
 
-static void place(const planner *self, int index, uint64_t limit)
+static int lower_first(const void *a, const void *b)
 {
+    const conflict *x = a, *y = b;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+/* Returns the lowest aligned offset without a conflict. */
+static uint64_t lowest_offset(planner *self)
+{
+    int64_t at = 0;
+    if (self->conflict_count > 1)
+        qsort(self->conflicts, (size_t)self->conflict_count, sizeof *self->conflicts, lower_first);
+    for (int i = 0; i < self->conflict_count && self->conflicts[i].begin < at; ++i)
+        if (self->conflicts[i].end > at)
+            at = (self->conflicts[i].end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return (uint64_t)at;
+}
+
+static tuff_status place(planner *self, int index, uint64_t limit)
+{
+    const placement *one = &self->all[index];
     for (uint64_t block = 0;; ++block) {
-        uint64_t at = 0, step = 0;
-        while ((step = find_required_shift(self, index, block, at)) != 0)
-            at += (step + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        if (at == 0 || at + self->all[index].size <= limit) {
-            self->list->buffers[self->all[index].id].planned = block << BLOCK_SHIFT | at;
-            return;
+        TRY(find_conflicts(self, index, block));
+        const uint64_t at = lowest_offset(self);
+        if (at == 0 || at + one->size <= limit) {
+            self->list->buffers[one->id].planned = block << BLOCK_SHIFT | at;
+            return TUFF_OK;
         }
     }
 }
@@ -277,7 +308,7 @@ static tuff_status plan(planner *self)
     TRY(find_placements(self));
     find_pieces(self);
     for (int i = 0; i < self->count; ++i)
-        place(self, i, largest_end(list, self->all[i].id));
+        TRY(place(self, i, largest_end(list, self->all[i].id)));
     const uint64_t block_count = measure_blocks(list, self->all, self->count);
     if (list->peak > list->budget)
         return TUFF_OK;
@@ -304,6 +335,7 @@ tuff_status tuff__plan_memory(launch_list *list)
     tuff__free(self.all);
     tuff__free(self.pieces);
     tuff__free(self.place_of);
+    tuff__free(self.conflicts);
     return status;
 }
 

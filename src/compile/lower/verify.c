@@ -21,10 +21,17 @@ typedef struct contents {
     int64_t end;      /* after the last range that was written; 0 if launches write the buffer whole */
 } contents;
 
+/* A buffer's memory. An array of these is searched faster than the buffers, which matters for large plans. */
+typedef struct extent {
+    const storage *storage;
+    uint64_t begin, end;
+} extent;
+
 typedef struct verifier {
     const launch_list *list;
     const tuff_graph *graph;
     contents *contents; /* by buffer */
+    extent *extents;    /* by buffer */
 } verifier;
 
 static const char *node_name(const verifier *self, int id)
@@ -59,9 +66,8 @@ static bool are_parts_of_one(const verifier *self, int a, int b)
 
 static bool overlap(const verifier *self, int a, int b)
 {
-    const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
-    return x->storage != NULL && x->storage == y->storage && x->offset < y->offset + tuff__buffer_size(y) &&
-           y->offset < x->offset + tuff__buffer_size(x);
+    const extent *x = &self->extents[a], *y = &self->extents[b];
+    return x->storage == y->storage && x->storage != NULL && x->begin < y->end && y->begin < x->end;
 }
 
 /* Checks that a buffer lies inside its storage and inside the whole of which it is a part. */
@@ -481,13 +487,14 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
     own->destroyed_by = -1;
     for (int i = self->list->buffers[id].parent; i >= 0; i = self->list->buffers[i].parent)
         self->contents[i].written_by = index;
-    for (int i = 0; i < self->list->buffer_count; ++i)
-        if (i != id && overlap(self, i, id) && holds_something(self, i)) {
-            if (is_within(self, id, i) || is_within(self, i, id))
-                return fail_at(self, index, id, "is written although a part of it, or its whole, was written");
-            if (!are_parts_of_one(self, i, id) || !are_apart(self, i, id))
-                destroy(self, index, i);
-        }
+    for (int i = 0; i < self->list->buffer_count; ++i) {
+        if (!overlap(self, i, id) || i == id || !holds_something(self, i))
+            continue;
+        if (is_within(self, id, i) || is_within(self, i, id))
+            return fail_at(self, index, id, "is written although a part of it, or its whole, was written");
+        if (!are_parts_of_one(self, i, id) || !are_apart(self, i, id))
+            destroy(self, index, i);
+    }
     return TUFF_OK;
 }
 
@@ -758,8 +765,11 @@ static tuff_status verify(verifier *self)
     for (int i = 0; i < self->graph->node_count; ++i)
         TRY(check_storage(self, i));
     bool in_every_run = false; /* a launch of the steps was seen */
-    for (int i = 0; i < self->list->buffer_count; ++i)
+    for (int i = 0; i < self->list->buffer_count; ++i) {
         self->contents[i] = (contents){.task = NO_TASK, .written_by = -1, .destroyed_by = -1};
+        const memory_buffer *at = &self->list->buffers[i];
+        self->extents[i] = (extent){at->storage, at->offset, at->offset + tuff__buffer_size(at)};
+    }
     for (int i = 0; i < self->list->launch_count; ++i) {
         const launch *kernel = &self->list->launches[i];
         if (in_every_run && kernel->setup)
@@ -777,9 +787,9 @@ tuff_status tuff__verify_launches(const launch_list *list)
 {
     verifier self = {.list = list, .graph = list->fusion->graph};
     self.contents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.contents);
-    if (self.contents == NULL)
-        return TUFF_E_OOM_HOST;
-    const tuff_status status = verify(&self);
+    self.extents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.extents);
+    const tuff_status status = self.contents != NULL && self.extents != NULL ? verify(&self) : TUFF_E_OOM_HOST;
     tuff__free(self.contents);
+    tuff__free(self.extents);
     return status;
 }
