@@ -50,8 +50,7 @@ static bool add_edge(struct fusion *fusion, int source, void *state)
 static int smaller_source_first(const void *a, const void *b)
 {
     const edge *x = a, *y = b;
-    return x->source != y->source ? (x->source > y->source) - (x->source < y->source)
-                                  : (x->reader > y->reader) - (x->reader < y->reader);
+    return (x->source > y->source) - (x->source < y->source);
 }
 
 static int older_first(const void *a, const void *b)
