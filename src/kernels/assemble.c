@@ -170,7 +170,7 @@ static tuff_status expand_passes(expansion *self, const line *directive, const c
     const emit_mode mode = starts_with(directive, "@pass vector")   ? EMIT_VECTOR
                            : starts_with(directive, "@pass scalar") ? EMIT_SCALAR
                                                                     : EMIT_BOTH;
-    const int passes = tuff__emit_pass_count(&self->emitter);
+    const int passes = tuff__chain_pass_count(self->emitter.chain);
     for (int pass = 0; pass < passes; ++pass)
         TRY(expand_pass(self, directive->next, end, pass, mode));
     *next = end + strlen("@end\n");

@@ -133,6 +133,19 @@ void tuff__chain_analyse(fused_chain *chain)
     }
 }
 
+int tuff__chain_pass_count(const fused_chain *chain)
+{
+    int last = 0;
+    for (int i = 0; i < chain->reduction_count; ++i)
+        last = chain->reductions[i].stage > last ? chain->reductions[i].stage : last;
+    for (int i = 0; i < chain->output_count; ++i) {
+        const chain_output *output = &chain->outputs[i];
+        if (output->every_point && output->value != NO_VALUE && chain->values[output->value].stage > last)
+            last = chain->values[output->value].stage;
+    }
+    return last + 1;
+}
+
 bool tuff__is_produced(const fused_chain *chain, int operand)
 {
     return chain->producers[operand].end > 0;

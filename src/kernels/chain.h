@@ -119,6 +119,9 @@ void tuff__chain_collapse(fused_chain *chain);
 void tuff__chain_swap_inner_axes(fused_chain *chain, int64_t min_extent);
 /* Computes which axes each value varies along, and the stages. */
 void tuff__chain_analyse(fused_chain *chain);
+/* Returns the number of passes of an analysed chain: 1 + the highest stage of what is reduced or stored at every
+   point. */
+int tuff__chain_pass_count(const fused_chain *chain);
 /* Whether the operand is computed where it is loaded. */
 bool tuff__is_produced(const fused_chain *chain, int operand);
 /* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address walks both the

@@ -276,7 +276,7 @@ static void emit_points(emitter *self, int pass, bool vector)
         emit_values_first(self, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
-        if (output->in_columns && pass == tuff__emit_pass_count(self) - 1)
+        if (output->in_columns && pass == tuff__chain_pass_count(self->chain) - 1)
             tuff__emit_column_sum(self, i, vector ? &self->texts->vector : &self->texts->scalar);
         if (is_stored_at_points(self, i, pass))
             tuff__emit_store(self, i, vector ? &self->texts->vector : &self->texts->scalar);
@@ -358,7 +358,7 @@ tuff_status tuff__emit_finish(emitter *self, bool vector, text *out)
     const bool columns = vector && self->walk == WALK_COLUMN;
     forget_names(self, PLACE_ELEMENT | (columns ? PLACE_RUN : 0));
     if (columns)
-        emit_column_results(self, tuff__emit_pass_count(self));
+        emit_column_results(self, tuff__chain_pass_count(self->chain));
     text stores = {0};
     for (int i = 0; i < self->chain->output_count; ++i)
         if (!self->chain->outputs[i].every_point && !self->chain->outputs[i].in_columns)

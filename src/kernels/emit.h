@@ -77,8 +77,6 @@ void tuff__emit_coordinates(emitter *self, const char *from, text *out);
 void tuff__emit_loop_coordinates(emitter *self, const char *from, text *out);
 /* Writes the base address of an operand as `const int NAME_base`. */
 void tuff__emit_operand(emitter *self, int index, text *out);
-/* Returns the number of passes: 1 + the highest stage. */
-int tuff__emit_pass_count(const emitter *self);
 /* Writes one pass into texts, which must be zero; the caller frees it with tuff__pass_texts_free. */
 tuff_status tuff__emit_pass(emitter *self, int pass, emit_mode mode, pass_texts *texts);
 /* Writes the stores that happen once, after the last pass. */

@@ -51,7 +51,7 @@ static void visit_pass(emitter *self, int pass)
     const fused_chain *chain = self->chain;
     for (int i = 0; i < chain->reduction_count; ++i)
         if (tuff__reduces_in(self, i, pass) ||
-            (chain->reductions[i].in_columns && pass == tuff__emit_pass_count(self) - 1))
+            (chain->reductions[i].in_columns && pass == tuff__chain_pass_count(chain) - 1))
             visit(self, chain->reductions[i].input, pass);
     for (int i = 0; i < chain->output_count; ++i) {
         const chain_output *output = &chain->outputs[i];
@@ -90,7 +90,7 @@ void tuff__find_kept_values(emitter *self, int private_bytes, int row_steps)
     if (self->walk != WALK_ROW || self->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
     find_expensive(self);
-    const int passes = tuff__emit_pass_count(self);
+    const int passes = tuff__chain_pass_count(chain);
     for (int pass = 0; pass < passes; ++pass)
         visit_pass(self, pass);
     const int64_t each = (int64_t)tuff__kept_vectors(self) * self->vec * 4;

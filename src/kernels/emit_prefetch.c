@@ -23,7 +23,7 @@ static bool is_worth_prefetching(const emitter *self, const chain_value *value, 
 void tuff__emit_prefetch(emitter *self, int pass)
 {
     const fused_chain *chain = self->chain;
-    const int axis = row_axis(chain), shares = tuff__emit_pass_count(self) - 1;
+    const int axis = row_axis(chain), shares = tuff__chain_pass_count(chain) - 1;
     if (!self->prefetches || axis < 0 || pass == 0)
         return;
     text *out = &self->texts->vector, *before = &self->texts->clear;

@@ -1,4 +1,4 @@
-/* What all files that write a chain (emit*.c) share: the kernel's parameters and the passes of the chain. */
+/* What all files that write a chain (emit*.c) share: the kernel's parameters and the reductions of each pass. */
 #include "base/alloc.h"
 #include "kernels/emit_value.h"
 
@@ -14,19 +14,6 @@ int tuff__emit_parameter(emitter *self, int64_t value)
     }
     self->parameters[self->parameter_count] = (int32_t)value;
     return self->parameter_count++;
-}
-
-int tuff__emit_pass_count(const emitter *self)
-{
-    int last = 0;
-    for (int i = 0; i < self->chain->reduction_count; ++i)
-        last = self->chain->reductions[i].stage > last ? self->chain->reductions[i].stage : last;
-    for (int i = 0; i < self->chain->output_count; ++i) {
-        const chain_output *output = &self->chain->outputs[i];
-        if (output->every_point && output->value != NO_VALUE && self->chain->values[output->value].stage > last)
-            last = self->chain->values[output->value].stage;
-    }
-    return last + 1;
 }
 
 bool tuff__reduces_in(const emitter *self, int reduction, int pass)

@@ -334,6 +334,95 @@ static void small_squares_are_summed(void **state)
     for_drawn_devices(squares_on);
 }
 
+enum { SIDE = 64, CHANNELS = 2, WINDOW = 2, PIXELS = SIDE * SIDE * CHANNELS };
+
+/* Pools the maxima of an image's windows after a layer norm, which loops may contract in different ways. Outputs the
+   gradient of the pooled values' sum. */
+static tuff_plan *compile_pool(tuff_graph *graph)
+{
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1, CHANNELS, SIDE, SIDE)), *dy;
+    tuff_tensor *gain = tuff_input(graph, "gain", TUFF_F32, TUFF_SHAPE(CHANNELS));
+    tuff_tensor *bias = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(CHANNELS));
+    tuff_tensor *y = tuff_layer_norm(tuff_permute(x, (int[]){0, 2, 3, 1}), gain, bias, 1, 1e-5);
+    y = tuff_relu(tuff_permute(y, (int[]){0, 3, 1, 2}));
+    tuff_tensor *pooled = tuff_max_pool2d(y, &(tuff_pool2d_options){.size = {WINDOW, WINDOW}});
+    tuff_tensor *loss = tuff_sum(pooled, (int[]){0, 1, 2, 3}, 4, false);
+    assert_int_equal(tuff_gradients(loss, &y, 1, &dy), TUFF_OK);
+    tuff_output(graph, "dy", dy);
+    return compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+}
+
+/* Whether a kernel computes the norm more than once: for different elements, or in the pass that compares it after the
+   one that finds the maxima. */
+static bool repeats_norm(const tuff_plan *plan)
+{
+    tuff_plan_info info;
+    bool found = false;
+    assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
+    for (int i = 0; i < info.task_count; i++) {
+        tuff_task_info task;
+        assert_int_equal(tuff_plan_task(plan, i, &task), TUFF_OK);
+        const char *norm = strstr(task.label, "rsqrt");
+        found |= norm && (strstr(norm + 1, "rsqrt") || strstr(task.label, "equal"));
+    }
+    return found;
+}
+
+/* The gradient of the maxima of a norm's rows, whose reductions one kernel can compute in several passes. */
+static void rows_on(tuff_device *device)
+{
+    static float x[ROWS * COLUMNS], dy[ROWS * COLUMNS];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *y = tuff_layer_norm(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS)), NULL, NULL, 1, 1e-5);
+    tuff_tensor *loss = tuff_sum(tuff_reduce_max(y, (int[]){1}, 1, false), (int[]){0}, 1, false), *gradient;
+    assert_int_equal(tuff_gradients(loss, &y, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "dy", gradient);
+    tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
+    assert_false(repeats_norm(plan));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)(i * 7919 % 10007) / 10007 - 0.5f;
+    assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "dy", dy, sizeof dy), TUFF_OK);
+    for (int row = 0; row < ROWS; row++)
+        assert_true(fabs(row_share(dy, ones, row) - 1) < 1e-5);
+    destroy_plan(plan, graph);
+}
+
+static void pooled_on(tuff_device *device)
+{
+    static float dy[PIXELS], image[PIXELS];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_pool(graph);
+    assert_false(repeats_norm(plan));
+    for (int i = 0; i < PIXELS; i++)
+        image[i] = (float)(i * 7919 % 10007) / 10007 - 0.5f;
+    assert_int_equal(tuff_plan_write(plan, "x", image, sizeof image), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "gain", (float[]){0.9f, 1.1f}, CHANNELS * sizeof(float)), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "bias", (float[]){0.3f, 0.2f}, CHANNELS * sizeof(float)), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_plan_read(plan, "dy", dy, sizeof dy), TUFF_OK);
+    for (int y = 0; y < CHANNELS * SIDE; y += WINDOW)
+        for (int x = 0; x < SIDE; x += WINDOW) {
+            const float *at = dy + y * SIDE + x;
+            assert_true(fabsf(at[0] + at[1] + at[SIDE] + at[SIDE + 1] - 1) < 1e-5f);
+        }
+    destroy_plan(plan, graph);
+}
+
+static void maxima_of_windows_have_gradients(void **state)
+{
+    (void)state;
+    for_drawn_devices(pooled_on);
+}
+
+static void maxima_of_norms_have_gradients(void **state)
+{
+    (void)state;
+    fill();
+    for_drawn_devices(rows_on);
+}
+
 static void looked_up_on(tuff_device *device)
 {
     enum { TABLE = 40, FOUND = 24 };
@@ -377,6 +466,8 @@ int main(void)
         cmocka_unit_test(what_an_array_keeps_is_the_same_in_copies),
         cmocka_unit_test(small_squares_are_summed),
         cmocka_unit_test(computed_bools_are_looked_up),
+        cmocka_unit_test(maxima_of_windows_have_gradients),
+        cmocka_unit_test(maxima_of_norms_have_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ typedef struct builder {
     const node *give_up; /* the node that must be materialized first, or NULL */
     bool impossible;
     bool computes_coordinates; /* those that strides cannot express: in operands made of patches */
+    bool computes_compared;    /* a value whose fact computed_once is set */
     tuff_status status;
     seen_value *seen; /* hash table keyed by node, path and guard; a free slot's at is NULL */
     int seen_count, seen_capacity;
@@ -472,6 +473,14 @@ static int build_new(builder *self, const node *at, const path *along, int guard
     }
 }
 
+/* Refuses a second computation, for another element, of a node that must be computed only once. */
+static void check_computed_once(builder *self, const node *at, int value)
+{
+    self->computes_compared = true;
+    for (int i = 0; i < self->seen_capacity; ++i)
+        self->impossible |= self->seen[i].at == at && self->seen[i].value != value;
+}
+
 /* Builds a node's value, or finds it if it was built before along the same path under the same guard. */
 static int build_shared(builder *self, const node *at, const path *along, int guard)
 {
@@ -481,6 +490,8 @@ static int build_shared(builder *self, const node *at, const path *along, int gu
     if (before->at != NULL)
         return before->value;
     const int value = build_new(self, at, along, guard);
+    if (self->fusion->facts[at->id].computed_once)
+        check_computed_once(self, at, value);
     if (failed(self) || (self->seen_count * 2 >= self->seen_capacity && !grow_seen(self)))
         return NO_VALUE;
     *find_seen(self, at, along, guard) = (seen_value){at, along, guard, value};
@@ -678,6 +689,10 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
         build_reduction(&self, i);
     for (int i = 0; i < task->root_count && !failed(&self); ++i)
         build_output(&self, task->roots[i]);
+    if (self.computes_compared) {
+        tuff__chain_analyse(out);
+        self.impossible |= tuff__chain_pass_count(out) > 1;
+    }
     tuff__free(self.seen);
     tuff__arena_free(&self.paths);
     *give_up_on = self.give_up;

@@ -40,6 +40,7 @@ typedef struct node_facts {
     bool forced;         /* materialized because a chain cannot address the memory under it */
     bool is_output;      /* materialized because it is an output, or assigned to an array */
     bool compared;       /* several kernels may compare it for equality: computed once, stored at full precision */
+    bool computed_once;  /* compared, and another computation of it may round differently */
     bool no_epilogue;    /* a matmul without an epilogue */
     bool prologue_fused; /* not materialized though a matmul's operand: computed where the matmul loads it */
     bool patches;        /* a prologue that makes a convolution's patches, in each matmul that reads them */
@@ -105,7 +106,8 @@ view tuff__fusion_layout(const struct fusion *fusion, const node *at);
 
 /* Builds the chain of a task: its values, reductions, outputs and buffers, whose ids are node ids. If a value cannot be
    addressed, *give_up is the node that must be materialized first, and the chain is empty; on success it is NULL. Sets
-   *impossible if the task cannot be built whatever is materialized. */
+   *impossible if the task cannot be built whatever is materialized, or if its kernel would compute a value anew that
+   must be computed only once. */
 tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *task, fused_chain *out,
                               const node **give_up, bool *impossible);
 

@@ -294,9 +294,9 @@ static void mark_compared(struct fusion *fusion, const node *at)
         mark_compared(fusion, at->inputs[i]->node);
 }
 
-/* Makes sure that a value compared for equality is computed only once. Two kernels may compute it differently: a
-   quotient by a row's value as a division or as a product with the reciprocal, and a compiler may contract a
-   multiplication and an addition in only one of them. */
+/* Makes sure that a value compared for equality is computed only once. Two kernels, or two loops of one, may compute it
+   differently: a quotient by a row's value as a division or as a product with the reciprocal, and a compiler may
+   contract a multiplication and an addition in only one of them. */
 static void materialize_compared(struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
@@ -305,7 +305,7 @@ static void materialize_compared(struct fusion *fusion, const tuff_tensor *opera
         fusion->facts[at->id].compared = true;
     ++fusion->mark;
     if (!is_exact(fusion, at, CHAIN_OPS))
-        fusion->facts[at->id].materialized = true;
+        fusion->facts[at->id].materialized = fusion->facts[at->id].computed_once = true;
     mark_compared(fusion, at);
 }
 
