@@ -57,12 +57,14 @@ def matmul(work):
 
 def attention(work):
     batch, heads, width, length = (int(re.search(r"\b" + letter + r"(\d+)", work).group(1)) for letter in "BHDT")
+    queries = 1 if "last query" in work else length
     q, k, v, g = (
-        tensor(seed, batch, length, heads, width).transpose(1, 2).to(dtype_of(work)) for seed in (1, 2, 3, 99)
+        tensor(seed, batch, rows, heads, width).transpose(1, 2).to(dtype_of(work))
+        for seed, rows in ((1, queries), (2, length), (3, length), (99, queries))
     )
 
     def forward():
-        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=queries > 1)
 
     def backward_too():
         for x in (q, k, v):

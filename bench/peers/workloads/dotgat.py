@@ -165,9 +165,9 @@ class Plain(Before):
         return h + self.drop(self.per_agent(inner, self.p["W2"], self.p["b2"]))
 
     def loss(self, batch):
-        A = self.sizes["A"]
-        bias = torch.full((A, A), -math.inf).masked_scatter(batch["ties"], self.p["bias_param"])
-        bias = bias.masked_fill(torch.eye(A, dtype=torch.bool), 1.0)
+        A, device = self.sizes["A"], self.p["bias_param"].device
+        bias = torch.full((A, A), -math.inf, device=device).masked_scatter(batch["ties"], self.p["bias_param"])
+        bias = bias.masked_fill(torch.eye(A, dtype=torch.bool, device=device), 1.0)
         self.joined = {name: torch.cat([self.p["Wq_" + name], self.p["Wk_" + name]], 2) for name in ("mem", "soc")}
         sensed = batch["X"] * batch["C"][:, None, None, :]
         h = self.norm(self.per_agent(sensed, self.p["W_embed"]), "prenorm")

@@ -163,8 +163,8 @@ class Plain(Form):
         logits = functional.linear(h, self.p["Wo"], self.p["bo"]).view(B, S, -1)[:, :-1]
         return functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), y[:, 1:].reshape(-1))
 
-    def compile(self):
-        self.loss_of = torch.compile(self.loss_of, dynamic=False)
+    def compile(self, mode):
+        self.loss_of = torch.compile(self.loss_of, dynamic=False, mode=mode)
 
     def select(self):
         levels = range(self.sizes["depth"])

@@ -53,6 +53,9 @@ def best_plain(cell):
 
 
 def milliseconds(seconds):
+    """Returns an empty text for a time that was not measured, which is NaN."""
+    if math.isnan(seconds):
+        return ""
     value = 1e3 * seconds
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 

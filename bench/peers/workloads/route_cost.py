@@ -97,9 +97,10 @@ class Policy(Form):
         inner = self.drop(functional.glu(self.lin(self.norm(x, f"layers.{i}.ln2"), f"layers.{i}.ff1"), -1))
         return x + self.drop(self.lin(inner, f"layers.{i}.ff2"))
 
-    def positions(self, n, H):
-        angles = torch.arange(n)[:, None] * 10000 ** (-(torch.arange(H) // 2 * 2) / H)
-        return torch.where(torch.arange(H) % 2 == 1, angles.cos(), angles.sin())
+    def positions(self, n, H, device):
+        feature = torch.arange(H, device=device)
+        angles = torch.arange(n, device=device)[:, None] * 10000 ** (-(feature // 2 * 2) / H)
+        return torch.where(feature % 2 == 1, angles.cos(), angles.sin())
 
     def encode(self, batch, bins):
         coords, demand = batch["coords"], batch["demand"][..., None]
@@ -107,8 +108,8 @@ class Policy(Form):
         e1 = self.drop(functional.relu(self.norm(self.lin(torch.cat([coords, demand], -1), "node.lin"), "node.ln")))
         e2 = self.lin(functional.relu(self.lin(demand, "demand.lin1")), "demand.lin2")
         depot = self.weights()["depot"]
-        e3 = torch.cat([depot[None], torch.zeros(n - 1, len(depot))]).expand(B, -1, -1)
-        e = self.lin(torch.cat([e1, e2, e3], -1), "feature") + self.positions(n, self.sizes["H"])
+        e3 = torch.cat([depot[None], depot.new_zeros(n - 1, len(depot))]).expand(B, -1, -1)
+        e = self.lin(torch.cat([e1, e2, e3], -1), "feature") + self.positions(n, self.sizes["H"], coords.device)
         place = self.lin(functional.relu(self.lin(coords, "coord.lin1")), "coord.lin2")
         x = self.lin(torch.cat([e, place], -1), "combine")
         for i in range(self.sizes["L"]):
@@ -283,7 +284,7 @@ class Plain(Policy):
         open_ = (waiting | (current != 0)).float()
         logp = lp.gather(1, action[:, None])[:, 0] * open_
         entropy = -(chances * lp).sum(-1) * open_
-        here = (torch.arange(n) == action[:, None]) & (action > 0)[:, None]
+        here = (torch.arange(n, device=action.device) == action[:, None]) & (action > 0)[:, None]
         visited = visited | here
         left = torch.where(action == 0, capacity, left - (demand * here).sum(1))
         done = (action == 0) & visited[:, 1:].all(1)
@@ -310,8 +311,9 @@ class Plain(Policy):
         cost = dist.flatten(1).gather(1, index[:, :-1] * n + index[:, 1:]).sum(1)
         return cost, logps, entropies
 
-    def compile(self):
-        """Compiles the decoding step and the encoder, each as a graph; the host runs the loop between them."""
+    def compile(self, mode):
+        """Compiles the decoding step and the encoder, each as a graph; the host runs the loop between them. mode is
+        ignored: the loop feeds a step's results to the next one, which CUDA graphs would overwrite."""
         self.decode = torch.compile(self.decode, dynamic=False)
         self.begin = torch.compile(self.begin, dynamic=False)
 

@@ -50,12 +50,14 @@ def main():
     parser.add_argument("forms", nargs="*")
     parser.add_argument("--batch", type=int)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--device", default="cpu", type=torch.device, help="cpu or cuda")
     parser.add_argument("--compile-limit", type=int, default=300,
                         help="time limit for a compilation in seconds of processor time")
     parser.add_argument("--verify", metavar="FILE")
     options = parser.parse_intermixed_args()
     module = importlib.import_module(options.workload)
     torch.set_num_threads(options.threads)
+    torch.set_default_device(options.device)
     if options.verify:
         workload.verify(module, options.verify)
         return

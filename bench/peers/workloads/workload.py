@@ -37,8 +37,8 @@ class Form:
     def loss(self, batch):
         raise NotImplementedError
 
-    def compile(self):
-        self.loss = torch.compile(self.loss, dynamic=False)
+    def compile(self, mode):
+        self.loss = torch.compile(self.loss, dynamic=False, mode=mode)
 
     def select(self):
         """Called between clipping and the optimizer."""
@@ -81,19 +81,32 @@ def within(seconds, work):
         signal.signal(signal.SIGPROF, before)
 
 
+def moved(value, device):
+    """Moves the tensors of a batch or of parameters to a device."""
+    if torch.is_tensor(value):
+        return value.to(device)
+    if isinstance(value, dict):
+        return {name: moved(one, device) for name, one in value.items()}
+    return type(value)(moved(one, device) for one in value) if isinstance(value, (list, tuple)) else value
+
+
 class Training:
-    """Runs steps of a form phase by phase. PyTorch on the CPU computes synchronously, so clocks can separate the
-    phases."""
+    """Runs steps of a form. PyTorch on the CPU computes synchronously, so clocks can separate the phases of a step. On a
+    GPU only whole steps are timed, because waiting between the phases would slow them down."""
 
     def __init__(self, workload, name, sizes, batch, compiled, compile_limit, dropout=0.1):
+        self.on_gpu = torch.get_default_device().type != "cpu"
         torch.manual_seed(1)
-        generator = torch.Generator().manual_seed(1)
-        self.form = workload.FORMS[name](sizes, workload.parameters(sizes, generator), dropout)
-        self.batches = workload.batches(dict(sizes, B=batch), 8, generator)
+        with torch.device("cpu"):  # the same numbers on every device
+            generator = torch.Generator().manual_seed(1)
+            parameters = workload.parameters(sizes, generator)
+            self.batches = workload.batches(dict(sizes, B=batch), 8, generator)
+        self.batches = moved(self.batches, torch.get_default_device())
+        self.form = workload.FORMS[name](sizes, moved(parameters, torch.get_default_device()), dropout)
         self.rule = torch.optim.AdamW(self.form.trained, fused=self.form.fused, **workload.OPTIMIZER)
         self.count = 0
         if compiled:
-            self.form.compile()
+            self.form.compile("reduce-overhead" if self.on_gpu else None)
             within(compile_limit, lambda: [self.step() for _ in range(2)])
         else:
             self.step()
@@ -122,6 +135,9 @@ class Training:
         processor, begin = time.process_time(), time.perf_counter()
         for _ in range(count):
             self.step(phases)
+        if self.on_gpu:
+            torch.cuda.synchronize()
+            phases = [math.nan] * 3
         seconds, processor = time.perf_counter() - begin, time.process_time() - processor
         return dict(seconds=seconds, processor=processor, forward=phases[0], backward=phases[1], optimizer=phases[2])
 
