@@ -329,16 +329,18 @@ static bool needs_composite(const attention_sizes *sizes, const tuff_attention_o
     return options->dropout == 1 || sizes->key_width == 0;
 }
 
-/* Limit on the bytes of scores, for devices on which the composition is faster. */
+/* Limit on the bytes of the composition's scores. */
 #define MAX_SCORES ((int64_t)64 << 20)
 
-/* Whether the composition is faster. If a device keeps a kernel's private arrays in memory and looks their elements up
-   lane by lane, the primitive is several times slower than matmuls with a softmax in between, as long as the scores
-   fit. */
+/* Whether the composition is faster, as long as the scores fit. It is for few queries over many keys, such as the last
+   token's when a model generates text: the primitive is made for sharing the keys among many queries. It also is,
+   several times, if a device keeps a kernel's private arrays in memory and looks their elements up lane by lane. */
 static bool is_composite_faster(const tuff_graph *graph, const attention_sizes *sizes)
 {
+    enum { FEW_QUERIES = 2 /* for each head of keys */, MANY_KEYS = 64 };
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
-    return !tuff__device_target(graph->device).has_fast_private_arrays &&
+    const bool few = sizes->queries * sizes->shared <= FEW_QUERIES && sizes->keys >= MANY_KEYS;
+    return (few || !tuff__device_target(graph->device).has_fast_private_arrays) &&
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
