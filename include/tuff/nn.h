@@ -81,8 +81,9 @@ typedef struct tuff_attention_options {
 } tuff_attention_options;
 /* q [B,Tq,H,Dk], k [B,Tk,Hkv,Dk], v [B,Tk,Hkv,Dv] -> [B,Tq,H,Dv]; head h reads key and value head h / (H / Hkv). A
    query that sees no key, or whose scores are all -inf, gives zeros. The scores are never in memory as a whole: memory
-   grows with Tq and Tk, not with their product, apart from a bias and its gradient. (On CPUs with Vulkan, and for one or
-   two queries over many keys, scores of up to 64 MiB are kept, which is faster there.) Dropout draws the same numbers as tuff_dropout of a [B,H,Tq,Tk] tensor.
+   grows with Tq and Tk, not with their product, apart from a bias and its gradient. (For a single query, and on CPUs
+   with Vulkan, scores of up to 64 MiB are kept, which is faster there.) Dropout draws the same numbers as tuff_dropout
+   of a [B,H,Tq,Tk] tensor.
    q, k, v and bias have gradients, but no second derivatives. The gradients are computed from an f32 log-sum-exp: if
    all scores of a query are near -10^5, for example, its gradients have a relative error of about 1 %. A bias that
    hides keys from queries whose gradients matter should use -inf, not a large negative number. options may be NULL: the

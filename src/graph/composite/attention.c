@@ -332,15 +332,15 @@ static bool needs_composite(const attention_sizes *sizes, const tuff_attention_o
 /* Limit on the bytes of the composition's scores. */
 #define MAX_SCORES ((int64_t)64 << 20)
 
-/* Whether the composition is faster, as long as the scores fit. It is for few queries over many keys, such as the last
-   token's when a model generates text: the primitive is made for sharing the keys among many queries. It also is,
-   several times, if a device keeps a kernel's private arrays in memory and looks their elements up lane by lane. */
+/* Whether the composition is faster, as long as the scores fit. It is for a single query over many keys, such as the
+   last token's when a model generates text: the primitive is made for sharing the keys among several queries. It also
+   is, several times, if a device keeps a kernel's private arrays in memory and looks their elements up lane by lane. */
 static bool is_composite_faster(const tuff_graph *graph, const attention_sizes *sizes)
 {
-    enum { FEW_QUERIES = 2 /* for each head of keys */, MANY_KEYS = 64 };
+    enum { MANY_KEYS = 64 };
     const int64_t scores = sizes->batch * sizes->heads * sizes->queries;
-    const bool few = sizes->queries * sizes->shared <= FEW_QUERIES && sizes->keys >= MANY_KEYS;
-    return (few || !tuff__device_target(graph->device).has_fast_private_arrays) &&
+    const bool is_single = sizes->queries * sizes->shared == 1 && sizes->keys >= MANY_KEYS;
+    return (is_single || !tuff__device_target(graph->device).has_fast_private_arrays) &&
            scores <= MAX_SCORES / (int64_t)sizeof(float) / sizes->keys;
 }
 
