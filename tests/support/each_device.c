@@ -20,6 +20,7 @@
 #include "each_device.h"
 
 static char folder[64];
+static char shared[512]; /* the cache folder that was set before the first fresh one; "": none */
 
 int use_empty_cache(void **state)
 {
@@ -51,9 +52,24 @@ static void copy_record(const char *from, const char *name)
     (void)fclose(file);
 }
 
+/* Links the shared cache's compiled programs into a folder. Where the file system has no links, they are compiled
+   again. */
+static void link_programs(const char *to)
+{
+    DIR *directory = shared[0] ? opendir(shared) : NULL;
+    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
+        char from[1024], path[1024];
+        (void)snprintf(from, sizeof from, "%s/%s", shared, entry->d_name);
+        (void)snprintf(path, sizeof path, "%s/%s", to, entry->d_name);
+        if (ends_with(entry->d_name, ".program"))
+            (void)link(from, path);
+    }
+    if (directory)
+        (void)closedir(directory);
+}
+
 int use_fresh_cache(void **state)
 {
-    static char shared[512]; /* the cache folder that was set before the first fresh one */
     static bool is_known;
     const char *before = getenv("TUFF_CACHE_DIR");
     if (!is_known && before && strlen(before) < sizeof shared)
@@ -67,14 +83,19 @@ int use_fresh_cache(void **state)
             copy_record(shared, entry->d_name);
     if (directory)
         (void)closedir(directory);
+    link_programs(folder);
     return 0;
 }
 
+/* Removes an entry of a cache folder, whose compiled programs go to the shared cache. */
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *position)
 {
     (void)status;
     (void)type;
-    (void)position;
+    char to[1024];
+    (void)snprintf(to, sizeof to, "%s/%s", shared, path + position->base);
+    if (shared[0] && ends_with(path, ".program"))
+        (void)link(path, to);
     return remove(path);
 }
 
@@ -94,6 +115,8 @@ void use_cache_subfolder(const char *name)
     static char inner[600];
     (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
     assert_int_equal(setenv("TUFF_CACHE_DIR", inner, 1), 0);
+    if (shared[0] && mkdir(inner, 0700) == 0)
+        link_programs(inner);
 }
 
 int count_cache_files(const char *suffix, char *path, size_t size)

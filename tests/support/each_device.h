@@ -6,13 +6,14 @@
 #include "device/device.h"
 
 /* Set-up and tear-down of test groups: creates a cache folder and sets TUFF_CACHE_DIR to it; drop_cache removes it.
-   use_fresh_cache copies the self-test records from the previous cache folder, because without them each device first
-   compiles a dozen programs that only the tests of the self-test need. use_empty_cache copies nothing. */
+   use_fresh_cache takes the self-test records and the compiled programs of the previous cache folder, which all tests
+   share, and drop_cache adds those that were compiled since: compiling takes most of the tests' time. use_empty_cache
+   takes nothing. */
 int use_fresh_cache(void **state);
 int use_empty_cache(void **state);
 int drop_cache(void **state);
 const char *cache_folder(void);
-/* Sets TUFF_CACHE_DIR to the subfolder `name` of the cache folder from here on. */
+/* Sets TUFF_CACHE_DIR to the subfolder `name` of the cache folder from here on, which shares the compiled programs. */
 void use_cache_subfolder(const char *name);
 /* Counts the files of the cache folder whose names end with suffix; path gets the last one found. */
 int count_cache_files(const char *suffix, char *path, size_t size);
