@@ -166,6 +166,28 @@ static void the_primitive_is_chosen(void **state)
     tuff_device_close(device);
 }
 
+/* Whether tuff_attention builds the primitive, on a device with fast private arrays. */
+static bool builds_primitive(tuff_device *device, int64_t queries, int64_t keys, int64_t heads, int64_t groups)
+{
+    const shape sizes = {"", 2, queries, keys, heads, groups, 16, 16, .causal = true};
+    tuff_graph *graph = tuff_graph_create(device);
+    build_with(graph, &sizes, tuff_attention, true);
+    const bool found = has_attention(graph);
+    tuff_graph_destroy(graph);
+    return found;
+}
+
+static void a_single_query_is_composed(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    assert_false(builds_primitive(device, 1, 100, 3, 3));
+    assert_true(builds_primitive(device, 2, 100, 3, 3));
+    assert_true(builds_primitive(device, 1, 40, 3, 3));
+    assert_true(builds_primitive(device, 1, 100, 4, 2));
+    tuff_device_close(device);
+}
+
 /* In double both are equal except for the scale, which is an f32 constant in the composite. */
 static void the_reference_agrees_with_the_composite(void **state)
 {
@@ -247,6 +269,29 @@ static void every_family_is_within_its_bounds(void **state)
 {
     (void)state;
     if (each_driver(run_shapes) == 0)
+        skip();
+}
+
+static void build_chosen(tuff_graph *graph, const void *context)
+{
+    build_with(graph, context, tuff_attention, true);
+}
+
+static void run_single_query(tuff_device *device)
+{
+    static const shape sizes = {"a single query", 2, 1, 100, 3, 3, 16, 24, .window = 70, .bias = {2, 3, 1, 100}};
+    differential comparison;
+    if (!is_drawn_for_device(device, 0))
+        return;
+    differential_create(&comparison, sizes.name, build_chosen, &sizes, 5);
+    assert_int_equal(differential_run(&comparison, device, &(tuff_compile_options){.fuse = TUFF_FUSE_ALL}), 0);
+    differential_destroy(&comparison);
+}
+
+static void a_single_query_is_within_its_bounds(void **state)
+{
+    (void)state;
+    if (each_driver(run_single_query) == 0)
         skip();
 }
 
@@ -601,8 +646,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_primitive_is_chosen),
+        cmocka_unit_test(a_single_query_is_composed),
         cmocka_unit_test(the_reference_agrees_with_the_composite),
         cmocka_unit_test(every_family_is_within_its_bounds),
+        cmocka_unit_test(a_single_query_is_within_its_bounds),
         cmocka_unit_test(groups_share_the_keys),
         cmocka_unit_test(few_queries_share_their_keys),
         cmocka_unit_test(runs_differ_in_their_dropout_only),
