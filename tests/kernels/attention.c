@@ -235,7 +235,7 @@ static bool is_drawn(const tuff_device *device, int index, int family)
     static const struct {
         const char *question;
         int share[2]; /* on OpenCL and Vulkan: one of so many shapes */
-    } draws[] = {{"register kernels of a shape", {4, 4}}, {"local kernels of a shape", {12, 8}}};
+    } draws[] = {{"register kernels of a shape", {6, 6}}, {"local kernels of a shape", {18, 12}}};
     const bool is_glsl = strcmp(tuff__device_language(device), "GLSL") == 0;
     /* PoCL miscompiled the barrier in these sums over queries when it was in a branch. */
     const bool sums_bias = family == 1 && !is_glsl && strcmp(shapes[index].name, "a bias of keys") == 0;
@@ -317,7 +317,7 @@ static void run_splits(tuff_device *device)
     for (int i = 0; i < SHAPE_COUNT; i++) {
         const bool gradients = is_thorough() || drawn_turn("gradients after splits", i, 8) == 0;
         differential comparison;
-        if (!is_thorough() && (!is_drawn_for_device(device, i) || drawn_turn("splits of a shape", i, 3) != 0))
+        if (!is_thorough() && (!is_drawn_for_device(device, i) || drawn_turn("splits of a shape", i, 9) != 0))
             continue;
         splits = drawn_turn("splits", i, 2) == 0 ? 2 : 32;
         differential_create(&comparison, shapes[i].name, gradients ? build_attention : build_forward, &shapes[i], 13);
