@@ -535,7 +535,7 @@ static void check_emulated(tuff_device *device)
     if (takes_glsl && device->info.proved_subgroup_size == 0)
         return;
     for (int i = 0; i < UNITS; i++)
-        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 3) == 0))
+        if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 6) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
 }
 
