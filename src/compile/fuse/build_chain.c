@@ -689,7 +689,7 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
         build_reduction(&self, i);
     for (int i = 0; i < task->root_count && !failed(&self); ++i)
         build_output(&self, task->roots[i]);
-    if (self.computes_compared) {
+    if (self.computes_compared && !failed(&self)) {
         tuff__chain_analyse(out);
         self.impossible |= tuff__chain_pass_count(out) > 1;
     }
