@@ -352,6 +352,13 @@ static tuff_plan *compile_pool(tuff_graph *graph)
     return compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
 }
 
+/* Fills x with numbers between -0.5 and 0.5 that hardly ever repeat. */
+static void spread(float *x, int count)
+{
+    for (int i = 0; i < count; i++)
+        x[i] = (float)(i * 7919 % 10007) / 10007 - 0.5f;
+}
+
 /* Whether a kernel computes the norm more than once: for different elements, or in the pass that compares it after the
    one that finds the maxima. */
 static bool repeats_norm(const tuff_plan *plan)
@@ -379,8 +386,7 @@ static void rows_on(tuff_device *device)
     tuff_output(graph, "dy", gradient);
     tuff_plan *plan = compile(graph, TUFF_PRECISION_F32, TUFF_FUSE_ALL);
     assert_false(repeats_norm(plan));
-    for (int i = 0; i < ROWS * COLUMNS; i++)
-        x[i] = (float)(i * 7919 % 10007) / 10007 - 0.5f;
+    spread(x, ROWS * COLUMNS);
     assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
     run_plan(plan);
     assert_int_equal(tuff_plan_read(plan, "dy", dy, sizeof dy), TUFF_OK);
@@ -395,8 +401,7 @@ static void pooled_on(tuff_device *device)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_plan *plan = compile_pool(graph);
     assert_false(repeats_norm(plan));
-    for (int i = 0; i < PIXELS; i++)
-        image[i] = (float)(i * 7919 % 10007) / 10007 - 0.5f;
+    spread(image, PIXELS);
     assert_int_equal(tuff_plan_write(plan, "x", image, sizeof image), TUFF_OK);
     assert_int_equal(tuff_plan_write(plan, "gain", (float[]){0.9f, 1.1f}, CHANNELS * sizeof(float)), TUFF_OK);
     assert_int_equal(tuff_plan_write(plan, "bias", (float[]){0.3f, 0.2f}, CHANNELS * sizeof(float)), TUFF_OK);

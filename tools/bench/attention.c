@@ -102,9 +102,10 @@ static tuff_status measure_last_query(bench *self, int64_t batch, int64_t heads,
    tuff_attention is measured. */
 tuff_status bench_attention(bench *self)
 {
-    if (self->quick)
-        return measure_length(self, 1, 2, 16, 40, true) == TUFF_OK ? measure_last_query(self, 1, 2, 16, 40)
-                                                                   : tuff_last_status();
+    if (self->quick) {
+        TRY(measure_length(self, 1, 2, 16, 40, true));
+        return measure_last_query(self, 1, 2, 16, 40);
+    }
     for (int64_t length = 256; length <= 2048; length *= length == 256 ? 4 : 2)
         TRY(measure_length(self, 4, 6, 64, length, true));
     for (int64_t width = 64; width <= 128 && self->info.device_class == TUFF_DEVICE_GPU_DISCRETE; width *= 2)

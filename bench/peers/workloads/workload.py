@@ -95,14 +95,15 @@ class Training:
     GPU only whole steps are timed, because waiting between the phases would slow them down."""
 
     def __init__(self, workload, name, sizes, batch, compiled, compile_limit, dropout=0.1):
-        self.on_gpu = torch.get_default_device().type != "cpu"
+        device = torch.get_default_device()
+        self.on_gpu = device.type != "cpu"
         torch.manual_seed(1)
         with torch.device("cpu"):  # the same numbers on every device
             generator = torch.Generator().manual_seed(1)
             parameters = workload.parameters(sizes, generator)
             self.batches = workload.batches(dict(sizes, B=batch), 8, generator)
-        self.batches = moved(self.batches, torch.get_default_device())
-        self.form = workload.FORMS[name](sizes, moved(parameters, torch.get_default_device()), dropout)
+        self.batches = moved(self.batches, device)
+        self.form = workload.FORMS[name](sizes, moved(parameters, device), dropout)
         self.rule = torch.optim.AdamW(self.form.trained, fused=self.form.fused, **workload.OPTIMIZER)
         self.count = 0
         if compiled:
