@@ -83,7 +83,7 @@ static double relative_speed(const recording *space, uint64_t best, const tune_c
 {
     const tune_config reduced = recording_reduce(space, candidate);
     const recorded_point *found = recording_find(space, &reduced);
-    return found && found->verdict == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
+    return found && found->result == EVALUATION_GOOD && found->median > 0 ? (double)best / (double)found->median : 0;
 }
 
 /* The candidates of a family and their relative speeds on each of its recordings. */
@@ -107,7 +107,7 @@ static tuff_status collect(cover *self, const recordings *from, const char *fami
             return TUFF_E_OOM_HOST;
         self->recordings[self->count++] = one;
         for (int k = 0; k < one->count; k++) {
-            if (one->points[k].verdict != EVALUATION_GOOD || tuff__config_count(&one->points[k].config) == 0)
+            if (one->points[k].result != EVALUATION_GOOD || tuff__config_count(&one->points[k].config) == 0)
                 continue;
             if (!GROW(self->candidates, self->candidate_count, self->candidate_capacity))
                 return TUFF_E_OOM_HOST;

@@ -57,13 +57,13 @@ static void add_best(wanted *self, const recording *space)
 static tuff_status add_best_of_family(const char *folder, wanted *self)
 {
     recordings others;
-    char ours[32], family[32];
+    char own[32], family[32];
     const tuff_status status = recordings_read(folder, &others);
     for (int i = 0; i < others.count && !status; i++) {
         const recording *space = &others.items[i];
-        recording_family(&(recording){.name = self->name}, ours, sizeof ours);
+        recording_family(&(recording){.name = self->name}, own, sizeof own);
         recording_family(space, family, sizeof family);
-        if (strcmp(family, ours) == 0 &&
+        if (strcmp(family, own) == 0 &&
             (strcmp(space->name, self->name) != 0 || strcmp(space->device, self->device) != 0))
             add_best(self, space);
     }

@@ -33,7 +33,7 @@ typedef struct entry {
     uint64_t program;
     uint32_t group_items;
     double cost;
-    tune_evaluation verdict;
+    tune_evaluation result;
     bool drawn, is_expanded, is_live, is_raced;
     int slot;
     runs raw;         /* in the current batch, normalized by the default's times */
@@ -151,11 +151,11 @@ static uint64_t offer(recorder *self, const tune_config *candidate, bool drawn)
     candidate_info made = {0};
     if (before)
         return before->program;
-    const tune_evaluation verdict = self->evaluator.lower(self->evaluator.state, candidate, &made);
-    if (verdict == EVALUATION_FAILED || verdict == EVALUATION_LOST)
+    const tune_evaluation result = self->evaluator.lower(self->evaluator.state, candidate, &made);
+    if (result == EVALUATION_FAILED || result == EVALUATION_LOST)
         (void)fail(self, evaluator_status());
-    self->counts->not_lowered += verdict != EVALUATION_GOOD;
-    const uint64_t program = verdict == EVALUATION_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
+    self->counts->not_lowered += result != EVALUATION_GOOD;
+    const uint64_t program = result == EVALUATION_GOOD ? add_candidate(self, candidate, &made, drawn) : 0;
     return remember(self, hash, program) ? program : 0;
 }
 
@@ -164,10 +164,10 @@ static bool compile(recorder *self, entry *one, int slot)
     one->slot = slot;
     one->is_live = false;
     const search_candidate candidate = {one->config, one->program, one->group_items, slot};
-    one->verdict = self->evaluator.compile(self->evaluator.state, &candidate);
-    if (one->verdict == EVALUATION_FAILED || one->verdict == EVALUATION_LOST)
+    one->result = self->evaluator.compile(self->evaluator.state, &candidate);
+    if (one->result == EVALUATION_FAILED || one->result == EVALUATION_LOST)
         return fail(self, evaluator_status());
-    one->is_live = one->verdict == EVALUATION_GOOD;
+    one->is_live = one->result == EVALUATION_GOOD;
     return one->is_live;
 }
 
@@ -179,15 +179,15 @@ static void release(recorder *self, entry *one)
     one->is_live = false;
 }
 
-/* Whether the verdict is GOOD. Otherwise releases the candidate, and if the evaluator itself failed, ends the
+/* Whether the evaluation is GOOD. Otherwise releases the candidate, and if the evaluator itself failed, ends the
    recording. */
-static bool accept(recorder *self, entry *one, tune_evaluation verdict)
+static bool accept(recorder *self, entry *one, tune_evaluation result)
 {
-    if (verdict == EVALUATION_GOOD)
+    if (result == EVALUATION_GOOD)
         return true;
-    one->verdict = verdict;
+    one->result = result;
     release(self, one);
-    if (verdict == EVALUATION_FAILED || verdict == EVALUATION_LOST)
+    if (result == EVALUATION_FAILED || result == EVALUATION_LOST)
         (void)fail(self, evaluator_status());
     return false;
 }
@@ -195,10 +195,10 @@ static bool accept(recorder *self, entry *one, tune_evaluation verdict)
 static bool sample(recorder *self, entry *one, uint64_t *time)
 {
     const search_candidate candidate = {one->config, one->program, one->group_items, one->slot};
-    tune_evaluation verdict = self->evaluator.sample(self->evaluator.state, &candidate, 1, 0, time);
-    if (verdict == EVALUATION_GOOD && !*time)
-        verdict = EVALUATION_TIMER;
-    return accept(self, one, verdict);
+    tune_evaluation result = self->evaluator.sample(self->evaluator.state, &candidate, 1, 0, time);
+    if (result == EVALUATION_GOOD && !*time)
+        result = EVALUATION_TIMER;
+    return accept(self, one, result);
 }
 
 static bool verify(recorder *self, entry *one)
@@ -305,9 +305,9 @@ static void compile_batch(recorder *self, entry **batch, int count)
 /* Stores the times of the batch; a candidate for which there was no time keeps its earlier ones. */
 static void finish_entry(const recorder *self, entry *one)
 {
-    if (one->verdict == EVALUATION_GOOD && one->raw.count < 2)
+    if (one->result == EVALUATION_GOOD && one->raw.count < 2)
         return;
-    one->count = one->verdict == EVALUATION_GOOD ? select_times(&one->raw, self->settings.samples, one->times) : 0;
+    one->count = one->result == EVALUATION_GOOD ? select_times(&one->raw, self->settings.samples, one->times) : 0;
     one->median = median_of(one->times, one->count);
 }
 
@@ -354,7 +354,7 @@ static bool measure_batch(recorder *self, entry **batch, int count, int runs_per
     for (int i = 0; i < count; i++) {
         release(self, batch[i]);
         finish_entry(self, batch[i]);
-        self->counts->rejected += batch[i]->verdict != EVALUATION_GOOD;
+        self->counts->rejected += batch[i]->result != EVALUATION_GOOD;
     }
     finish_entry(self, &self->all[0]);
     note_drift(self, &paces);
@@ -420,7 +420,7 @@ static int best_centre(const recorder *self)
     int best = -1;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (one->verdict == EVALUATION_GOOD && !one->is_expanded && one->count > 0 &&
+        if (one->result == EVALUATION_GOOD && !one->is_expanded && one->count > 0 &&
             (best < 0 || one->median < self->all[best].median))
             best = i;
     }
@@ -442,7 +442,7 @@ static entry *next_best(const recorder *self, entry *const *taken, int count)
     entry *best = NULL;
     for (int i = 1; i < self->measured; i++) {
         entry *one = &self->all[i];
-        bool is_free = one->verdict == EVALUATION_GOOD && one->count > 1 && one->median < 2 * self->reference;
+        bool is_free = one->result == EVALUATION_GOOD && one->count > 1 && one->median < 2 * self->reference;
         for (int k = 0; k < count; k++)
             is_free = is_free && taken[k] != one;
         if (is_free && (!best || one->median < best->median))
@@ -518,7 +518,7 @@ static void load_known(recorder *self)
         if (self->count == before)
             continue;
         entry *made = &self->all[before];
-        made->verdict = one->verdict;
+        made->result = one->result;
         made->count = one->count < RECORDER_SAMPLES ? one->count : RECORDER_SAMPLES;
         for (int k = 0; k < made->count; k++)
             made->times[k] = one->nanoseconds[k];
@@ -540,14 +540,14 @@ static tuff_status save_recording(const recorder *self)
     tuff_status status = TUFF_OK;
     for (int i = 0; i < self->measured; i++) {
         const entry *one = &self->all[i];
-        if (!status && (one->verdict != EVALUATION_GOOD || one->count > 1))
+        if (!status && (one->result != EVALUATION_GOOD || one->count > 1))
             status = recording_add(&out, &(recorded_point){.config = one->config,
                                                            .program = (uint64_t)i + 1,
                                                            .group_items = one->group_items,
                                                            .cost = one->cost,
-                                                           .verdict = one->verdict,
+                                                           .result = one->result,
                                                            .drawn = one->drawn,
-                                                           .count = one->verdict == EVALUATION_GOOD ? one->count : 0,
+                                                           .count = one->result == EVALUATION_GOOD ? one->count : 0,
                                                            .nanoseconds = one->times});
     }
     if (status) {

@@ -3,7 +3,7 @@
 
      {"t":"space","v":1,"name":TEXT,"device":TEXT,"default":CANDIDATE,"roofline":NS}
      {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"e":COST,"ns":[NS...]}
-     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":VERDICT}
+     {"t":"point","c":CANDIDATE,"g":GROUP_ITEMS,"p":PROGRAM,"d":1,"why":EVALUATION}
 
    default has every tunable that lowering read, with its default value; kernels/config.h describes candidates. ns:
    times of single runs in the order of measurement, the first right after compilation. PROGRAM: a number that
@@ -22,7 +22,7 @@ typedef struct recorded_point {
     uint32_t group_items;
     double cost;             /* 0: not known */
     bool drawn;              /* at random */
-    tune_evaluation verdict; /* there are times if it is GOOD */
+    tune_evaluation result;  /* there are times if it is GOOD */
     int count;
     const uint64_t *nanoseconds;
     uint64_t median; /* of all times but the first; set by recording_add; 0 if there are none */

@@ -46,13 +46,13 @@ void recording_print_point(const recorded_point *point, text *out)
         tuff__text_add(out, ",\"e\":%.4g", point->cost);
     if (point->drawn)
         tuff__text_add(out, ",\"d\":1");
-    if (point->verdict == EVALUATION_GOOD) {
+    if (point->result == EVALUATION_GOOD) {
         tuff__text_add(out, ",\"ns\":[");
         for (int i = 0; i < point->count; i++)
             tuff__text_add(out, "%s%" PRIu64, i ? "," : "", point->nanoseconds[i]);
         tuff__text_add(out, "]}\n");
     } else
-        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__evaluation_text(point->verdict));
+        tuff__text_add(out, ",\"why\":\"%s\"}\n", tuff__evaluation_text(point->result));
 }
 
 static const char *read_text(const json_t *from, const char *key)
@@ -79,7 +79,7 @@ static tuff_status read_header(const json_t *line, recording *out)
                            read_number(line, "roofline"));
 }
 
-static bool find_verdict(const char *source, tune_evaluation *out)
+static bool find_evaluation(const char *source, tune_evaluation *out)
 {
     for (int i = 0; i < EVALUATION_COUNT; i++)
         if (strcmp(source, tuff__evaluation_text((tune_evaluation)i)) == 0) {
@@ -117,8 +117,8 @@ static tuff_status read_point(const json_t *line, recording *out)
     TRY(tuff__config_parse(read_text(line, "c"), &point.config));
     if (json_object_get(line, "ns"))
         TRY(read_times(json_object_get(line, "ns"), times, &point.count));
-    else if (!find_verdict(read_text(line, "why"), &point.verdict))
-        return FAIL(TUFF_E_FORMAT, "expected times or a verdict");
+    else if (!find_evaluation(read_text(line, "why"), &point.result))
+        return FAIL(TUFF_E_FORMAT, "expected times or an evaluation");
     return recording_add(out, &point);
 }
 

@@ -9,7 +9,7 @@ static tune_evaluation lower(void *state, const tune_config *candidate, candidat
     const recorded_point *found = recording_find(self->from, &reduced);
     self->lowered++;
     self->unrecorded += !found;
-    if (!found || found->verdict == EVALUATION_INVALID) {
+    if (!found || found->result == EVALUATION_INVALID) {
         (void)FAIL(TUFF_E_USAGE, "replay: the candidate was not recorded");
         return EVALUATION_INVALID;
     }
@@ -31,9 +31,9 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     const recorded_point *found = recording_find(self->from, &candidate->config);
     if (!found || candidate->slot < 0 || candidate->slot >= SEARCH_SLOTS || self->slots[candidate->slot].point)
         return fail_contract(self);
-    if (found->verdict == EVALUATION_LIMITS || found->verdict == EVALUATION_COMPILE) {
+    if (found->result == EVALUATION_LIMITS || found->result == EVALUATION_COMPILE) {
         (void)FAIL(TUFF_E_COMPILE, "replay: the candidate did not compile when it was recorded");
-        return found->verdict;
+        return found->result;
     }
     self->slots[candidate->slot].point = found;
     self->slots[candidate->slot].samples_taken = 0;
@@ -56,9 +56,9 @@ static tune_evaluation sample(void *state, const search_candidate *candidate, in
     const recorded_point *point = find_live(self, candidate);
     if (!point)
         return fail_contract(self);
-    if (point->verdict != EVALUATION_GOOD) {
-        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__evaluation_text(point->verdict));
-        return point->verdict;
+    if (point->result != EVALUATION_GOOD) {
+        (void)FAIL(TUFF_E_USAGE, "replay: %s", tuff__evaluation_text(point->result));
+        return point->result;
     }
     for (int i = 0; i < count; i++) {
         const bool is_first = self->slots[candidate->slot].samples_taken++ == 0 || point->count < 2;

@@ -30,12 +30,12 @@ static tuff_status record_failure(const tuff_plan *plan, const plan_key *key)
     tune_store *store;
     tuff__environment_from_info(tuff__device_info(plan->device), &parts);
     const char *environment = ENVIRONMENT_TEXT(&parts);
-    tune_record bad = tuff__record_make(RECORD_BAD, environment, key->text, key->candidate);
-    bad.generator = key->generator;
-    bad.reason = "limits";
-    bad.phase = "launch";
+    tune_record rejection = tuff__record_make(RECORD_REJECTION, environment, key->text, key->candidate);
+    rejection.generator = key->generator;
+    rejection.reason = "limits";
+    rejection.phase = "launch";
     TRY(tuff__tune_open(environment, &store));
-    const tuff_status status = tuff__store_add(store, &bad);
+    const tuff_status status = tuff__store_add(store, &rejection);
     tuff__store_close(store);
     return status;
 }

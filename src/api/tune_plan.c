@@ -92,7 +92,7 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
     TRY(tuff__session_look_up_widely(self));
     self->stats.background_keys_left = count_keys_left(self);
     TRY(tuff__session_measure(self));
-    if (self->lost && !self->had_bench)
+    if (self->lost && !self->had_own_device)
         return FAIL(TUFF_E_DEVICE_LOST,
                     "tune: the device was lost while running a candidate; that candidate will not be tried again");
     TRY(apply_choices(self, plan));

@@ -44,7 +44,7 @@ static void write_line(tuning_session *self, const text *line)
     tuff__session_log_close(self);
 }
 
-void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation verdict,
+void tuff__session_log_add(const tuning_task *task, const tune_config *config, tune_evaluation result,
                            uint64_t nanoseconds, int samples)
 {
     tuning_session *self = task->session;
@@ -52,13 +52,13 @@ void tuff__session_log_add(const tuning_task *task, const tune_config *config, t
     char reason[200] = "";
     if (self->log < 0)
         return;
-    if (verdict != EVALUATION_GOOD && verdict != EVALUATION_SLOW)
+    if (result != EVALUATION_GOOD && result != EVALUATION_SLOW)
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
     tuff__config_format(config, &name);
     const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
     tuff__text_add(&line, "%s\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", NUMBER_TEXT('f', 3, seconds),
-                   tuff__evaluation_text(verdict), nanoseconds, samples,
+                   tuff__evaluation_text(result), nanoseconds, samples,
                    name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);
     if (tuff__text_status(&line) == TUFF_OK)
         write_line(self, &line);

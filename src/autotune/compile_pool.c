@@ -209,7 +209,8 @@ static void *run_worker(void *argument)
 
 static int wanted_threads(const tuning_session *session)
 {
-    if (session->bench == NULL || session->yield != NULL || !tuff__device_compiles_in_parallel(session->bench))
+    if (session->measure_device == NULL || session->yield != NULL ||
+        !tuff__device_compiles_in_parallel(session->measure_device))
         return 0;
     const long others = sysconf(_SC_NPROCESSORS_ONLN) - 1;
     long wanted = tuff__compile_pool_threads;
@@ -257,7 +258,7 @@ void tuff__compile_pool_open(tuning_session *session)
     if (self == NULL)
         return;
     self->session = session;
-    self->device = session->bench;
+    self->device = session->measure_device;
     self->limit = tuff__compile_timeout;
     if (!init_pool(self)) {
         tuff__free(self);

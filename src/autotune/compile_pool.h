@@ -4,7 +4,7 @@
 
    These threads assemble and compile what the measuring thread lowered, and do nothing else; they own no buffers or
    recordings. A job owns its candidate's launches until it is the candidate's turn. The programs that the threads build
-   are kept in the bench device's list of programs until the candidate's compile step, which finds them there. The
+   are kept in the measuring device's list of programs until the candidate's compile step, which finds them there. The
    threads never wait for the measuring thread. A compiler that hangs is noticed by the measuring thread when it waits
    for the candidate. */
 #ifndef TUFF_AUTOTUNE_COMPILE_POOL_H
@@ -18,9 +18,9 @@ typedef struct compile_job compile_job;
 /* The number of threads, whatever the device; negative (the default): chosen by the device. Set by tests. */
 extern int tuff__compile_pool_threads;
 
-/* Starts the threads of a session that has its bench and journal: one fewer than there are processors, 4 at most. There
-   are none in the background, without a bench, on a CPU, or if the driver cannot compile in parallel or memory is
-   short: session->compile_pool is then NULL. */
+/* Starts the threads of a session that has its measuring device and journal: one fewer than there are processors, 4 at
+   most. There are none in the background, without a measuring device, on a CPU, or if the driver cannot compile in
+   parallel or memory is short: session->compile_pool is then NULL. */
 void tuff__compile_pool_open(tuning_session *session);
 /* Ends the threads, after waiting for running compilers. If a compiler takes too long, the device is lost and its
    candidate rejected. */

@@ -1,4 +1,4 @@
-/* Turns journals of dead processes into BAD records, in the stores of the environments in which the candidates ran: a
+/* Turns journals of dead processes into rejections, in the stores of the environments in which the candidates ran: a
    lookup for these reads them first, whichever process found the journal. */
 #include "autotune/crash_history.h"
 
@@ -75,7 +75,7 @@ static tuff_status record_strike(const journal_strike *strike, void *state)
     char generator[GENERATOR_SIZE];
     if (tuff__key_parse(strike->op, &key) != TUFF_OK)
         return TUFF_OK;
-    tune_record record = tuff__record_make(RECORD_BAD, strike->environment, strike->op, strike->candidate);
+    tune_record record = tuff__record_make(RECORD_REJECTION, strike->environment, strike->op, strike->candidate);
     record.generator = tuff__kernel_hash(key.family, generator);
     record.reason = strike->rebooted ? "reboot" : "crash";
     record.phase = tuff__journal_phase_text(strike->phase);

@@ -15,7 +15,7 @@
    is recorded as the cause only after three processes died of it. *strikes (may be NULL) is set to the number of
    strikes. The only error is TUFF_E_OOM_HOST; other failures are logged. */
 tuff_status tuff__crash_history_recover(tune_store *own, const char *own_environment, int *strikes);
-/* Returns the reason for a BAD record of a default whose process may have ended for other causes: a suspicion, or
+/* Returns the reason for a rejection of a default whose process may have ended for other causes: a suspicion, or
    "crash" if the store already has two of them. */
 const char *tuff__crash_history_reason(const tune_store *store, const tune_record *record);
 

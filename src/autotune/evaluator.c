@@ -1,7 +1,7 @@
 /* The evaluator of a task's candidates: the functions of search.h that lower, compile, time and verify them on the
-   session's bench device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps launches
-   until they are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may crash is
-   entered in the journal first. */
+   session's measuring device. It owns the runs in the task's slots and the task's test buffers. lowered.c keeps
+   launches until they are compiled, compile_pool.c compiles ahead, src/measure runs and checks. Every step that may
+   crash is entered in the journal first. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum { SHARE_OF_MEMORY = 4 };
 /* Returns the number of bytes that further test buffers may take. */
 static uint64_t room_for_buffers(const tuning_session *session)
 {
-    const tuff_device_info *info = tuff__device_info(tuff__session_bench(session));
+    const tuff_device_info *info = tuff__device_info(tuff__session_device(session));
     const uint64_t share = info->memory_size / SHARE_OF_MEMORY;
     uint64_t most = info->device_class == TUFF_DEVICE_CPU ? MAX_HOST_TEST_BUFFERS : MAX_TEST_BUFFERS;
     if (tuff__tune_options(session->options)->memory > 0)
@@ -38,7 +38,7 @@ static bool ends_late(const tuning_session *session)
 {
     enum { MAX_WAITS = 3 };
     for (int i = 0; i < MAX_WAITS; ++i)
-        if (tuff__wait(tuff__session_bench(session)) == TUFF_OK)
+        if (tuff__wait(tuff__session_device(session)) == TUFF_OK)
             return true;
     return false;
 }
@@ -59,7 +59,7 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
         return EVALUATION_INVALID;
     case TUFF_E_DEVICE_LOST:
         session->lost = true;
-        return tuff__device_is_stuck(tuff__session_bench(session)) ? EVALUATION_HANG : EVALUATION_LOST;
+        return tuff__device_is_stuck(tuff__session_device(session)) ? EVALUATION_HANG : EVALUATION_LOST;
     case TUFF_E_TIMEOUT:
         /* A run that ends after all may have been suspended, with the process or the machine: that is not recorded. */
         session->lost = !ends_late(session);
@@ -70,18 +70,18 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
 }
 
 /* Whether the candidate was rejected earlier. */
-static bool is_barred(const tuning_task *task, const tune_config *config)
+static bool is_rejected(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
     tuff__config_format(config, &name);
     const hash128 environment = tuff__hash_text(task->session->environment_text);
-    bool forbidden = false;
-    for (int i = 0; i < task->session->stores.count && !forbidden; ++i)
-        forbidden = tuff__record_forbids(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
-                                                               tuff__text_get(&name), task->generator),
-                                         task->generator);
+    bool rejected = false;
+    for (int i = 0; i < task->session->stores.count && !rejected; ++i)
+        rejected = tuff__record_rejects(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
+                                                              tuff__text_get(&name), task->generator),
+                                        task->generator);
     tuff__text_free(&name);
-    return forbidden;
+    return rejected;
 }
 
 static tune_evaluation lower_candidate(void *state, const tune_config *config, candidate_info *out)
@@ -96,7 +96,7 @@ static tune_evaluation lower_candidate(void *state, const tune_config *config, c
         return evaluation_of(task->session, status);
     tune_config tried = *config;
     tuff__config_trim(&tried, &made.used_tunables);
-    return is_barred(task, &tried) ? EVALUATION_BARRED : EVALUATION_GOOD;
+    return is_rejected(task, &tried) ? EVALUATION_REJECTED : EVALUATION_GOOD;
 }
 
 static void leave_step(const tuning_session *session)
@@ -124,7 +124,7 @@ static tuff_status make_test_buffers(tuning_task *task)
 {
     subgraph *whole;
     tuning_session *self = task->session;
-    TRY(tuff__test_buffers_create(tuff__session_bench(self), self->fusion, task->task, room_for_buffers(self),
+    TRY(tuff__test_buffers_create(tuff__session_device(self), self->fusion, task->task, room_for_buffers(self),
                                   &task->test_buffers));
     const tuff_status status = tuff__subgraph_create(self->fusion, task->task, &whole);
     if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
@@ -137,7 +137,7 @@ static tuff_status make_test_buffers(tuning_task *task)
 /* Reserves the size of the pool for the first candidate. If there is no room, weights stay in the caches. */
 static cache_flush_pool *flush_pool_of(tuning_session *self)
 {
-    const uint64_t size = tuff__cache_flush_pool_size(tuff__session_bench(self));
+    const uint64_t size = tuff__cache_flush_pool_size(tuff__session_device(self));
     if (!self->has_pool && size <= room_for_buffers(self) / 2)
         self->pool.size = size;
     self->has_pool = true;
@@ -261,7 +261,7 @@ static tuff_status warm_up(tuning_task *task, candidate_run *run)
 }
 
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
-                                uint64_t *nanoseconds, tune_evaluation *verdict)
+                                uint64_t *nanoseconds, tune_evaluation *result)
 {
     bool is_slow = false;
     candidate_run *one = task->slots[candidate->slot];
@@ -270,14 +270,14 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
     if (first)
         TRY(probe(task, candidate, &is_slow));
     if (is_slow) {
-        *verdict = EVALUATION_SLOW;
+        *result = EVALUATION_SLOW;
         return TUFF_OK;
     }
     TRY(warm_up(task, one));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
-            *verdict = EVALUATION_TIMER;
+            *result = EVALUATION_TIMER;
     if (tuff__config_count(&candidate->config) == 0) {
         task->default_nanoseconds = nanoseconds[0];
         task->is_cold = tuff__candidate_run_is_cold(one);
@@ -289,17 +289,17 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
                                         uint64_t *nanoseconds)
 {
     tuning_task *task = state;
-    tune_evaluation verdict = EVALUATION_GOOD;
+    tune_evaluation result = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
-    const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &verdict);
+    const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &result);
     leave_step(task->session);
     task->session->stats.launches += (uint64_t)count;
     task->session->stats.sample_nanoseconds += tuff__nanoseconds() - begin;
-    if (verdict == EVALUATION_TIMER)
+    if (result == EVALUATION_TIMER)
         (void)FAIL(TUFF_E_NUMERIC, "tune: the measured time is shorter than the hardware allows");
-    if (verdict == EVALUATION_SLOW)
+    if (result == EVALUATION_SLOW)
         (void)FAIL(TUFF_E_NUMERIC, "tune: a partial run predicts that it takes far longer than the default");
-    return status == TUFF_OK ? verdict : evaluation_of(task->session, status);
+    return status == TUFF_OK ? result : evaluation_of(task->session, status);
 }
 
 /* Runs once, with the results filled with a pattern before, so that elements that are not written are detected. */
@@ -316,7 +316,7 @@ static tuff_status check_ragged(tuning_task *task, const search_candidate *candi
                                 char *fault, size_t size)
 {
     tuning_session *self = task->session;
-    const tuff_status status = tuff__oracle_check_ragged(tuff__session_bench(self), self->fusion, self->options,
+    const tuff_status status = tuff__oracle_check_ragged(tuff__session_device(self), self->fusion, self->options,
                                                          task->task, &candidate->config, kept, fault, size);
     if (status != TUFF_E_UNSUPPORTED && status != TUFF_E_LIMIT && status != TUFF_E_OOM_DEVICE)
         return status;
@@ -329,7 +329,7 @@ static tuff_status check_kept(tuning_task *task, const search_candidate *candida
 {
     const tuning_session *self = task->session;
     const tuff_status status =
-        tuff__oracle_check(tuff__session_bench(self), task->test_buffers, self->fusion, task->task, fault, size);
+        tuff__oracle_check(tuff__session_device(self), task->test_buffers, self->fusion, task->task, fault, size);
     return status == TUFF_E_UNSUPPORTED ? check_ragged(task, candidate, task->test_buffers, fault, size) : status;
 }
 

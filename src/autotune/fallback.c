@@ -20,10 +20,11 @@ static bool is_other_kernel(const tuning_task *task, const tune_config *config)
 void tuff__session_avoid_default(tuning_task *task)
 {
     const hash128 environment = tuff__hash_text(task->session->environment_text);
-    const tune_record *bad = tuff__store_rejection(task->session->store, environment, task->hash, "", task->generator);
+    const tune_record *rejection =
+        tuff__store_rejection(task->session->store, environment, task->hash, "", task->generator);
     tune_config config;
-    if (tuff__config_count(&task->chosen) > 0 || !tuff__record_forbids(bad, task->generator) ||
-        strcmp(bad->reason, "limits") == 0)
+    if (tuff__config_count(&task->chosen) > 0 || !tuff__record_rejects(rejection, task->generator) ||
+        strcmp(rejection->reason, "limits") == 0)
         return;
     for (int i = 0; tuff__fallbacks[i] != NULL; ++i)
         if (tuff__config_parse(tuff__fallbacks[i], &config) == TUFF_OK && is_other_kernel(task, &config)) {

@@ -55,7 +55,7 @@ static tuff_status lower(const tuning_task *task, const tune_config *config, tas
     if (self == NULL)
         return TUFF_E_OOM_HOST;
     ++session->lowerings;
-    const tuff_status status = tuff__lower_task(tuff__session_bench(session), session->fusion, session->options,
+    const tuff_status status = tuff__lower_task(tuff__session_device(session), session->fusion, session->options,
                                                 task->task, config, &estimate->used_tunables, &self->launches);
     if (status != TUFF_OK) {
         tuff__free(self);

@@ -10,7 +10,7 @@ typedef struct lowered_candidate {
     const tuning_task *task;
     tune_config requested, trimmed; /* trimmed: without tunables that lowering did not read, as the search names it */
     task_estimate estimate;
-    launch_list launches; /* on the bench device; without memory */
+    launch_list launches; /* on the measuring device; without memory */
 } lowered_candidate;
 
 /* Lowers a configuration unless its launches are kept already, and keeps them; the least recently used ones are dropped

@@ -53,14 +53,14 @@ static bool report_progress(tuning_task *task)
     return report(task, &now);
 }
 
-static void log_candidate(void *user, const tune_config *config, tune_evaluation verdict, uint64_t nanoseconds,
+static void log_candidate(void *user, const tune_config *config, tune_evaluation result, uint64_t nanoseconds,
                           int samples)
 {
     tuning_task *task = user;
-    task->session->stats.slow += verdict == EVALUATION_SLOW;
-    if (verdict == EVALUATION_SPILLS)
-        tuff__session_count_rejection(task, verdict);
-    tuff__session_log_add(user, config, verdict, nanoseconds, samples);
+    task->session->stats.slow += result == EVALUATION_SLOW;
+    if (result == EVALUATION_SPILLS)
+        tuff__session_count_rejection(task, result);
+    tuff__session_log_add(user, config, result, nanoseconds, samples);
 }
 
 static tuff_status begin(tuning_task *task)
@@ -273,8 +273,8 @@ tuff_status tuff__session_open_journal(tuning_session *self)
 tuff_status tuff__session_open_device(tuning_session *self)
 {
     TRY(tuff__session_open_journal(self));
-    if (self->bench == NULL)
-        tuff__session_open_bench(self);
+    if (self->measure_device == NULL)
+        tuff__session_open_own_device(self);
     tuff__compile_pool_open(self);
     tuff__session_log_open(self);
     return TUFF_OK;
@@ -286,7 +286,7 @@ void tuff__session_close_device(tuning_session *self)
     tuff__compile_pool_close(self);
     if (self->lost)
         tuff__session_disable_measuring();
-    tuff__session_close_bench(self);
+    tuff__session_close_own_device(self);
     tuff__journal_close(self->journal);
     self->journal = NULL;
 }

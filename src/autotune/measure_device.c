@@ -20,28 +20,28 @@ static atomic_bool was_warned;
 
 uint64_t tuff__compile_timeout = 30 * SECOND;
 
-tuff_device *tuff__session_bench(const tuning_session *self)
+tuff_device *tuff__session_device(const tuning_session *self)
 {
-    return self->bench != NULL ? self->bench : self->device;
+    return self->measure_device != NULL ? self->measure_device : self->device;
 }
 
 bool tuff__session_is_on_gpu(const tuning_session *self)
 {
-    const tuff_device_class class = tuff__device_info(tuff__session_bench(self))->device_class;
+    const tuff_device_class class = tuff__device_info(tuff__session_device(self))->device_class;
     return class != TUFF_DEVICE_CPU && class != TUFF_DEVICE_OTHER;
 }
 
 /* Devices that the application made cannot be opened again. A device that the selector opens is not used if its name or
    driver differs from the plan's. If the driver's compiler does not return from the self-test, it would not return from
    candidates either, so nothing is measured. */
-void tuff__session_open_bench(tuning_session *self)
+void tuff__session_open_own_device(tuning_session *self)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
     if (strstr(info->selector, ":wrapped") != NULL)
         return;
     tuff_device *made = tuff__device_open_limited(info->selector, tuff__compile_timeout);
     if (made == NULL) {
-        self->lost = self->had_bench = tuff_last_status() == TUFF_E_DEVICE_LOST;
+        self->lost = self->had_own_device = tuff_last_status() == TUFF_E_DEVICE_LOST;
         return;
     }
     if (strcmp(tuff__device_info(made)->name, info->name) != 0 ||
@@ -50,15 +50,15 @@ void tuff__session_open_bench(tuning_session *self)
         return;
     }
     tuff__device_collect_spill_statistics(made);
-    self->bench = made;
-    self->had_bench = true;
+    self->measure_device = made;
+    self->had_own_device = true;
 }
 
-void tuff__session_close_bench(tuning_session *self)
+void tuff__session_close_own_device(tuning_session *self)
 {
     tuff__cache_flush_pool_free(&self->pool);
-    tuff_device_close(self->bench);
-    self->bench = NULL;
+    tuff_device_close(self->measure_device);
+    self->measure_device = NULL;
 }
 
 /* Takes the fastest of a few runs, since other programs may be running too. */
@@ -88,7 +88,7 @@ uint64_t tuff__session_roofline(tuning_task *task)
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    if (self->peak_rate == 0 && measure_rate(tuff__session_bench(self), &self->peak_rate) != TUFF_OK) {
+    if (self->peak_rate == 0 && measure_rate(tuff__session_device(self), &self->peak_rate) != TUFF_OK) {
         tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
         self->peak_rate = INFINITY;
     }
@@ -101,7 +101,7 @@ uint64_t tuff__session_roofline(tuning_task *task)
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds)
 {
     enum { ENOUGH = 10, RECENT = 10 * SLOWEST };
-    if (self->compile_count++ >= RECENT || self->bench == NULL || self->lost)
+    if (self->compile_count++ >= RECENT || self->measure_device == NULL || self->lost)
         return;
     for (int i = 0; i < SLOWEST; ++i)
         if (nanoseconds > self->slow_compiles[i]) {
@@ -124,8 +124,8 @@ void tuff__session_limit_compile(tuning_task *task)
     uint64_t limit = self->compile_limit > own ? self->compile_limit : own;
     limit = left > limit ? left : limit;
     task->compile_limit = self->compile_limit > 0 && limit < tuff__compile_timeout ? limit : tuff__compile_timeout;
-    if (self->bench != NULL && !self->lost && self->compile_limit > 0)
-        tuff__device_limit_compiles(self->bench, task->compile_limit);
+    if (self->measure_device != NULL && !self->lost && self->compile_limit > 0)
+        tuff__device_limit_compiles(self->measure_device, task->compile_limit);
 }
 
 enum { DAY = 24 * 60 * 60 };
@@ -133,7 +133,7 @@ enum { DAY = 24 * 60 * 60 };
 /* Only strikes within the day after `since`: a clock that was wrong may have left times in the future. */
 static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
 {
-    return record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
+    return record->kind == RECORD_REJECTION && tuff__is_same_hash(record->environment, environment) &&
            record->time >= since && record->time - since <= DAY &&
            (strcmp(record->reason, "crash") == 0 || strcmp(record->reason, "hang") == 0 ||
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);

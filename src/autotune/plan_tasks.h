@@ -1,6 +1,6 @@
 /* The keys of a compiled plan, with an evaluator for each, for tools that choose candidates themselves. Winners are
-   neither looked up nor recorded. Candidates that were rejected on this device stay barred, and the journal is written,
-   so that a candidate that kills the process is not tried again. */
+   neither looked up nor recorded. Candidates that were rejected on this device stay rejected, and the journal is
+   written, so that a candidate that kills the process is not tried again. */
 #ifndef TUFF_AUTOTUNE_PLAN_TASKS_H
 #define TUFF_AUTOTUNE_PLAN_TASKS_H
 

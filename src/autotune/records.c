@@ -44,7 +44,7 @@ static void count_rejection(tuff_tune_stats *stats, tune_evaluation why)
 static bool is_given_up(const tuning_task *task, const tune_config *config)
 {
     return tuff__config_count(config) == 0 && task->compile_limit < tuff__compile_timeout &&
-           tuff__device_is_stuck(tuff__session_bench(task->session));
+           tuff__device_is_stuck(tuff__session_device(task->session));
 }
 
 /* A device lost or hung with a default may be another process's doing, so it is only a suspicion, as after a crash. */
@@ -69,11 +69,11 @@ void tuff__session_reject(void *user, const tune_config *config, tune_evaluation
     if (is_given_up(task, config))
         return;
     tuff__config_format(config, &name);
-    tune_record record = make_record(RECORD_BAD, task, &name);
+    tune_record record = make_record(RECORD_REJECTION, task, &name);
     record.reason = is_uncertain(config, why) ? tuff__crash_history_reason(task->session->store, &record)
                                               : tuff__evaluation_text(why);
     const bool at_compile = why == EVALUATION_COMPILE || why == EVALUATION_LIMITS ||
-                            tuff__device_is_stuck(tuff__session_bench(task->session));
+                            tuff__device_is_stuck(tuff__session_device(task->session));
     record.phase = at_compile ? "compile" : "verify";
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(task->session->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: cannot record a rejected candidate: %s", tuff_error());

@@ -101,32 +101,32 @@ typedef struct tuning_session {
        `stopped` set; adds the time it waited to begin and limit. is_between: no step is in progress. */
     void (*yield)(struct tuning_session *self, bool is_between);
     void *user;
-    bool stopped, lost, had_bench;                  /* had_bench: the lost device is not the plan's */
-    tuff_device *bench;                             /* the candidates' own device; NULL: they run on the plan's */
-    cache_flush_pool pool;                          /* memory of the bench */
+    bool stopped, lost, had_own_device;             /* had_own_device: the lost device is not the plan's */
+    tuff_device *measure_device;                    /* the candidates' own device; NULL: they run on the plan's */
+    cache_flush_pool pool;                          /* memory of the measuring device */
     bool has_pool;                                  /* pool is set up, or there can be none */
     struct lowered_candidate *lowered[MAX_LOWERED]; /* lowered.h; most recently used first */
     int lowered_count;
     uint64_t lowerings;                /* number of candidates lowered so far */
-    struct compile_pool *compile_pool; /* threads that compile for the bench; NULL: none */
+    struct compile_pool *compile_pool; /* threads that compile for it; NULL: none */
     const tuning_task *warmed;         /* the task whose candidates ran last */
     uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
     uint64_t compile_limit; /* for any candidate; 0: not known yet */
-    double peak_rate;       /* f32 operations per nanosecond of the bench; 0: unmeasured; INFINITY: measuring failed */
+    double peak_rate; /* of the measuring device, in f32 operations per nanosecond; 0: unknown; INFINITY: failed */
 } tuning_session;
 
-/* Returns the nanoseconds that the bench needs for a task's multiply-adds at its peak rate; 0 if unknown. Known only
-   for f32 matmuls, since the peak is measured in f32. */
+/* Returns the nanoseconds that the measuring device needs for a task's multiply-adds at its peak rate; 0 if unknown.
+   Known only for f32 matmuls, since the peak is measured in f32. */
 uint64_t tuff__session_roofline(tuning_task *task);
 /* Returns the device that candidates run on. */
-tuff_device *tuff__session_bench(const tuning_session *self);
+tuff_device *tuff__session_device(const tuning_session *self);
 /* Whether that device is a GPU, so that compiling does not disturb it. */
 bool tuff__session_is_on_gpu(const tuning_session *self);
 /* Opens a separate device, so that a crashing candidate cannot affect the plan's. */
-void tuff__session_open_bench(tuning_session *self);
+void tuff__session_open_own_device(tuning_session *self);
 /* Closes it. */
-void tuff__session_close_bench(tuning_session *self);
+void tuff__session_close_own_device(tuning_session *self);
 /* Notes how long a compilation took. The limit for later ones is derived from that. */
 void tuff__session_note_compile(tuning_session *self, uint64_t nanoseconds);
 /* Sets how long the next compilation of the task may take: longer if its default took long or the budget allows it. */
@@ -178,7 +178,7 @@ bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why
 tuff_status tuff__session_open_journal(tuning_session *self);
 /* Measures the tasks that need it, within the budget. */
 tuff_status tuff__session_measure(tuning_session *self);
-/* The same in parts: opens what measuring needs, including a bench device if possible; measures one task to its
+/* The same in parts: opens what measuring needs, including a measuring device if possible; measures one task to its
    end, with the status of tuff__search_step; closes everything. */
 tuff_status tuff__session_open_device(tuning_session *self);
 tuff_status tuff__session_measure_one(tuning_task *task, uint64_t budget);

@@ -157,10 +157,10 @@ static tuff_status obtain(tuff_device *device, uint64_t size, storage **out)
 static void recycle(storage *memory)
 {
     tuff_device *device = memory->device;
-    const bool is_ours = !memory->imported && !memory->is_placeholder;
-    if (is_ours)
+    const bool is_allocated = !memory->imported && !memory->is_placeholder;
+    if (is_allocated)
         device->counters.bytes_allocated -= memory->size;
-    if (device->driver && !device->lost && is_ours)
+    if (device->driver && !device->lost && is_allocated)
         add_to_pool(device, memory);
     else
         destroy(memory);

@@ -17,8 +17,8 @@ typedef struct layout {
 layout tuff__row_major(tuff_shape shape);
 /* Calls visit for every element of shape in row-major order, with its position in two layouts. A run along the last
    axis is one call: count elements, with steps step_a and step_b. */
-typedef void (*walk_visit)(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
-void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context);
+typedef void (*walk_visit)(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
+void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *user);
 
 /* Returns the bound on the rounding error of a sum of count terms in any order. */
 double tuff__gamma(double count);

@@ -18,18 +18,18 @@ layout tuff__row_major(tuff_shape shape)
 }
 
 /* Counts like an odometer over all axes but the last; the positions move along, so that no index is multiplied out. */
-void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *context)
+void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *user)
 {
     int64_t index[TUFF_MAX_RANK] = {0}, place_a = a->offset, place_b = b->offset;
     const int last = shape.rank - 1;
     if (tuff_shape_count(shape) == 0)
         return;
     if (last < 0) {
-        visit(context, place_a, place_b, 1, 0, 0);
+        visit(user, place_a, place_b, 1, 0, 0);
         return;
     }
     for (;;) {
-        visit(context, place_a, place_b, shape.extent[last], a->stride[last], b->stride[last]);
+        visit(user, place_a, place_b, shape.extent[last], a->stride[last], b->stride[last]);
         int axis = last - 1;
         for (; axis >= 0; axis--) {
             place_a += a->stride[axis];
@@ -52,9 +52,9 @@ typedef struct copying {
 } copying;
 
 /* Contiguous runs, which are most of a model's movement, use memcpy. */
-static void copy_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+static void copy_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const copying *copy = context;
+    const copying *copy = user;
     const double *from = copy->from + a;
     double *to = copy->to + b;
     if (step_a == 1 && step_b == 1) {

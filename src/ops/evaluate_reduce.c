@@ -36,9 +36,9 @@ typedef struct adding {
     bool magnitudes;
 } adding;
 
-static void add_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+static void add_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const adding *sum = context;
+    const adding *sum = user;
     for (int64_t i = 0; i < count; i++) {
         double term = sum->from[a + i * step_a];
         sum->to[b + i * step_b] += sum->magnitudes ? fabs(term) : term;
@@ -78,9 +78,9 @@ tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 }
 
 /* NaN, once found, stays, because no comparison with it is true. */
-static void max_run(void *context, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
+static void max_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const adding *reduction = context;
+    const adding *reduction = user;
     for (int64_t i = 0; i < count; i++) {
         double term = reduction->from[a + i * step_a], *to = &reduction->to[b + i * step_b];
         if (isnan(term) || term > *to)

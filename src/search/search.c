@@ -51,26 +51,26 @@ bool tuff__search_is_over(search *self)
 }
 
 /* Evaluations that do not reject a candidate for good: in a later search, for example, the others may spill more. */
-static bool is_temporary(tune_evaluation verdict)
+static bool is_temporary(tune_evaluation result)
 {
-    return verdict == EVALUATION_INVALID || verdict == EVALUATION_BARRED || verdict == EVALUATION_SPILLS ||
-           verdict == EVALUATION_SLOW || verdict == EVALUATION_TIMER || verdict == EVALUATION_ROOM ||
-           verdict == EVALUATION_FAILED;
+    return result == EVALUATION_INVALID || result == EVALUATION_REJECTED || result == EVALUATION_SPILLS ||
+           result == EVALUATION_SLOW || result == EVALUATION_TIMER || result == EVALUATION_ROOM ||
+           result == EVALUATION_FAILED;
 }
 
-bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation verdict)
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation result)
 {
-    if (verdict == EVALUATION_GOOD)
+    if (result == EVALUATION_GOOD)
         return true;
-    assert((unsigned)verdict < EVALUATION_COUNT);
-    self->counts.rejected[verdict]++;
-    self->verdict = verdict;
-    if (verdict == EVALUATION_FAILED)
+    assert((unsigned)result < EVALUATION_COUNT);
+    self->counts.rejected[result]++;
+    self->result = result;
+    if (result == EVALUATION_FAILED)
         tuff__search_fail(self, tuff_last_status() ? tuff_last_status() : TUFF_E_USAGE);
-    if (verdict == EVALUATION_LOST)
+    if (result == EVALUATION_LOST)
         self->end = SEARCH_LOST;
-    if (!is_temporary(verdict) && self->settings.rejected)
-        self->settings.rejected(self->settings.user, config, verdict);
+    if (!is_temporary(result) && self->settings.rejected)
+        self->settings.rejected(self->settings.user, config, result);
     return false;
 }
 
@@ -143,8 +143,8 @@ bool tuff__search_verify(search *self, candidate *one, bool thorough)
     if (tuff__search_is_over(self))
         return false;
     self->counts.verified++;
-    const tune_evaluation verdict = self->evaluator.verify(self->evaluator.state, &one->handle, thorough);
-    one->verified = tuff__search_accept(self, &one->handle.config, verdict);
+    const tune_evaluation result = self->evaluator.verify(self->evaluator.state, &one->handle, thorough);
+    one->verified = tuff__search_accept(self, &one->handle.config, result);
     if (!one->verified)
         drop(self, one);
     return one->verified;
@@ -168,18 +168,18 @@ static bool are_believable(const search *self, const uint64_t *times, int count)
 
 bool tuff__search_sample(search *self, candidate *one, int count, uint64_t limit, uint64_t *times)
 {
-    tune_evaluation verdict = EVALUATION_TIMER;
-    for (int attempt = 0; attempt < 2 && verdict == EVALUATION_TIMER; attempt++) {
+    tune_evaluation result = EVALUATION_TIMER;
+    for (int attempt = 0; attempt < 2 && result == EVALUATION_TIMER; attempt++) {
         if (tuff__search_is_over(self))
             return false;
-        verdict = self->evaluator.sample(self->evaluator.state, &one->handle, count, limit, times);
-        self->counts.samples += verdict == EVALUATION_GOOD ? (uint64_t)count : 0;
-        if (verdict == EVALUATION_GOOD)
+        result = self->evaluator.sample(self->evaluator.state, &one->handle, count, limit, times);
+        self->counts.samples += result == EVALUATION_GOOD ? (uint64_t)count : 0;
+        if (result == EVALUATION_GOOD)
             discard_wrong_roofline(self, one, times, count);
-        if (verdict == EVALUATION_GOOD && !are_believable(self, times, count))
-            verdict = EVALUATION_TIMER;
+        if (result == EVALUATION_GOOD && !are_believable(self, times, count))
+            result = EVALUATION_TIMER;
     }
-    const bool is_good = tuff__search_accept(self, &one->handle.config, verdict);
+    const bool is_good = tuff__search_accept(self, &one->handle.config, result);
     if (!is_good)
         drop(self, one);
     return is_good;
@@ -285,7 +285,7 @@ static bool time_candidate(search *self, candidate *one)
         one->nanoseconds = (uint64_t)(median / self->pace);
         if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
             self->counts.rejected[EVALUATION_SLOW]++;
-            self->verdict = EVALUATION_SLOW;
+            self->result = EVALUATION_SLOW;
             return false;
         }
     }
@@ -318,8 +318,8 @@ static bool is_fastest(const search *self, const candidate *one)
 static void report_candidate(search *self, const candidate *one, bool good)
 {
     const search_settings *to = &self->settings;
-    if (to->tried && (good || self->verdict != EVALUATION_GOOD))
-        to->tried(to->user, &one->handle.config, good ? EVALUATION_GOOD : self->verdict,
+    if (to->tried && (good || self->result != EVALUATION_GOOD))
+        to->tried(to->user, &one->handle.config, good ? EVALUATION_GOOD : self->result,
                   one->samples ? one->nanoseconds : 0, one->samples);
 }
 
@@ -337,7 +337,7 @@ static void try_one(search *self, int index)
 {
     candidate *one = &self->candidates[index];
     self->since_pace++;
-    self->verdict = EVALUATION_GOOD;
+    self->result = EVALUATION_GOOD;
     bool good = prepare(self, one) && time_candidate(self, one);
     /* The default is verified too, since all others are compared with it. */
     if (good && is_fastest(self, one))

@@ -11,23 +11,23 @@
 
 #include "search/space.h"
 
-/* An evaluator's verdict on a candidate. Records contain these texts. */
-#define EVALUATION_MAP(X)                                                    \
-    X(GOOD, "good")                                                          \
-    X(INVALID, "invalid") /* lower: it cannot be lowered */                  \
-    X(BARRED, "barred")   /* lower: it was rejected in an earlier run */     \
-    X(LIMITS, "limits")   /* it needs more than the device has */            \
-    X(ROOM, "room")       /* no memory for it now; no fault of its own */    \
-    X(COMPILE, "compile") /* the driver refused it */                        \
-    X(WRONG, "wrong")     /* wrong results, or writes outside its buffers */ \
-    X(RACE, "race")       /* its results differ from run to run */           \
-    X(SPILLS, "spills")   /* spills far more registers than others do */     \
-    X(SLOW, "slow")       /* too slow to be worth timing in full */          \
-    X(TIMER, "timer")     /* its measured time is not credible */            \
-    X(CRASH, "crash")     /* a worker process ended */                       \
-    X(HANG, "hang")       /* it did not end by the deadline */               \
-    X(LOST, "lost")       /* the device is gone: the search ends */          \
-    X(FAILED, "failed")   /* the evaluator failed, through no fault of the candidate: the search ends */
+/* How a candidate was evaluated. Records contain these texts. */
+#define EVALUATION_MAP(X)                                                      \
+    X(GOOD, "good")                                                            \
+    X(INVALID, "invalid")   /* lower: it cannot be lowered */                  \
+    X(REJECTED, "rejected") /* lower: it was rejected in an earlier run */     \
+    X(LIMITS, "limits")     /* it needs more than the device has */            \
+    X(ROOM, "room")         /* no memory for it now; no fault of its own */    \
+    X(COMPILE, "compile")   /* the driver refused it */                        \
+    X(WRONG, "wrong")       /* wrong results, or writes outside its buffers */ \
+    X(RACE, "race")         /* its results differ from run to run */           \
+    X(SPILLS, "spills")     /* spills far more registers than others do */     \
+    X(SLOW, "slow")         /* too slow to be worth timing in full */          \
+    X(TIMER, "timer")       /* its measured time is not credible */            \
+    X(CRASH, "crash")       /* a worker process ended */                       \
+    X(HANG, "hang")         /* it did not end by the deadline */               \
+    X(LOST, "lost")         /* the device is gone: the search ends */          \
+    X(FAILED, "failed")     /* the evaluator failed, through no fault of the candidate: the search ends */
 
 typedef enum tune_evaluation {
 #define X(name, text) EVALUATION_##name,
@@ -72,7 +72,7 @@ typedef struct evaluator {
     /* May be NULL. Announces a candidate that will soon be compiled in its slot, so that another thread may start on
        it. compile or release follows. */
     void (*expect)(void *state, const search_candidate *candidate);
-    /* Measures count runs. If limit is not 0, a run that takes longer may be given up; the verdict is then SLOW. */
+    /* Measures count runs. If limit is not 0, a run that takes longer may be given up; the evaluation is then SLOW. */
     tune_evaluation (*sample)(void *state, const search_candidate *candidate, int count, uint64_t limit,
                               uint64_t *nanoseconds);
     /* Compares the candidate's results with the default's, and the default's with the host's. thorough: with other
@@ -96,7 +96,7 @@ typedef struct search_counts {
 
 typedef enum search_stage { SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_SEEDS, SEARCH_PORTFOLIO, SEARCH_CLIMB } search_stage;
 
-typedef enum search_end {
+typedef enum search_stop {
     SEARCH_GOES_ON,
     SEARCH_EXHAUSTED, /* nothing is left to try */
     SEARCH_PATIENCE,  /* too many candidates without a gain */
@@ -106,11 +106,11 @@ typedef enum search_end {
     SEARCH_UNUSABLE,  /* the default itself was rejected, so there is nothing to compare with */
     SEARCH_LOST,      /* the device was lost */
     SEARCH_FAILED     /* the evaluator failed, or memory ran out */
-} search_end;
+} search_stop;
 
 typedef struct search_progress {
     search_stage stage;
-    search_end end;
+    search_stop end;
     const tune_config *best;      /* verified, or the default */
     uint64_t default_nanoseconds; /* 0: not timed yet */
     uint64_t best_nanoseconds;
@@ -135,7 +135,7 @@ typedef struct search_settings {
     bool (*progress)(void *user, const search_progress *now);
     /* Called for every candidate that was compiled, or failed to, before progress: its median time (0: none) and the
        number of samples. */
-    void (*tried)(void *user, const tune_config *config, tune_evaluation verdict, uint64_t nanoseconds, int samples);
+    void (*tried)(void *user, const tune_config *config, tune_evaluation result, uint64_t nanoseconds, int samples);
     /* Called for every candidate that must never be tried again; tuff_error() says why. */
     void (*rejected)(void *user, const tune_config *config, tune_evaluation why);
     void *user;
@@ -154,7 +154,7 @@ typedef struct search_result {
     int timed;          /* candidates with a time, including those that were cut early */
     uint64_t spread[5]; /* of those times: minimum, quartiles, maximum */
     bool is_final;      /* the race was completed with steady clocks: worth caching. Else it is a safe guess */
-    search_end end;
+    search_stop end;
     search_counts counts;
 } search_result;
 

@@ -389,7 +389,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
         out->is_final = true;
         list_tried(self, out);
     } else if (is_worth_racing(self)) {
-        const search_end before = self->end;
+        const search_stop before = self->end;
         self->end = SEARCH_GOES_ON;
         run_races(self, out);
         if (self->candidates[0].rejected && !self->end)

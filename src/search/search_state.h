@@ -68,8 +68,8 @@ struct search {
     uint64_t gain_reference; /* nanoseconds of the best when it last became 1 % better */
     int tried, since_gain, near_roofline;
     int compiled_again; /* deferred candidates whose turn came */
-    search_end end;
-    tune_evaluation verdict; /* the last verdict on the current candidate that was not GOOD */
+    search_stop end;
+    tune_evaluation result; /* the last evaluation on the current candidate that was not GOOD */
     tuff_status status;
     search_counts counts;
 };
@@ -79,7 +79,7 @@ bool tuff__search_is_over(search *self);
 /* Whether the search goes on; queries the progress callback. */
 bool tuff__search_goes_on(search *self);
 /* Counts and reports an evaluation, and ends the search if necessary. Returns whether the evaluation is GOOD. */
-bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation verdict);
+bool tuff__search_accept(search *self, const tune_config *config, tune_evaluation result);
 /* Ends the search as SEARCH_FAILED. */
 void tuff__search_fail(search *self, tuff_status status);
 

@@ -12,7 +12,7 @@ tuff_tensor *tuff__f32(tuff_tensor *like, double value)
     return tuff_constant(tuff_tensor_graph(like), TUFF_F32, value);
 }
 
-tuff_tensor *tuff__times(tuff_tensor *x, double factor)
+tuff_tensor *tuff__scaled(tuff_tensor *x, double factor)
 {
     return tuff_mul(x, tuff__f32(x, factor));
 }
@@ -20,7 +20,7 @@ tuff_tensor *tuff__times(tuff_tensor *x, double factor)
 /* Returns x itself for the factor 1, and a constant 0 for 0. */
 static tuff_tensor *scaled(tuff_tensor *x, double factor)
 {
-    return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__times(x, factor);
+    return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__scaled(x, factor);
 }
 
 tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *values)
@@ -99,13 +99,13 @@ static tuff_tensor *decayed_gradient(const update *self)
 /* Returns beta · moment + (1 - beta) · sample. */
 static tuff_tensor *blend(tuff_tensor *moment, double beta, tuff_tensor *sample)
 {
-    return tuff_add(tuff__times(moment, beta), tuff__times(sample, 1 - beta));
+    return tuff_add(tuff__scaled(moment, beta), tuff__scaled(sample, 1 - beta));
 }
 
 /* Returns 1 - beta^t; t is 1 in the first step. Uses expm1, because beta^t is near 1 at first. */
 static tuff_tensor *bias_correction(double beta, tuff_tensor *t)
 {
-    return tuff_neg(tuff_expm1(tuff__times(t, log(beta))));
+    return tuff_neg(tuff_expm1(tuff__scaled(t, log(beta))));
 }
 
 /* Kingma & Ba 2015, with epsilon outside the root. */
@@ -140,9 +140,9 @@ static tuff_tensor *update_sgd(update *self)
     const tuff_optimizer_options *options = &self->optimizer->options;
     tuff_tensor *change = decayed_gradient(self);
     if (options->momentum > 0) {
-        self->moments[0] = tuff_add(tuff__times(self->moments[0], options->momentum), change);
+        self->moments[0] = tuff_add(tuff__scaled(self->moments[0], options->momentum), change);
         change =
-            options->nesterov ? tuff_add(change, tuff__times(self->moments[0], options->momentum)) : self->moments[0];
+            options->nesterov ? tuff_add(change, tuff__scaled(self->moments[0], options->momentum)) : self->moments[0];
     }
     return tuff_sub(self->weights, tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }

@@ -15,12 +15,12 @@ static tuff_tensor *sum_of_squares(tuff_tensor *x)
 static tuff_tensor *mean_along(tuff_tensor *x, int axis, bool keep)
 {
     const int64_t terms = tuff_tensor_shape(x).extent[axis];
-    return tuff__times(tuff_sum(x, &axis, 1, keep), 1 / (double)terms);
+    return tuff__scaled(tuff_sum(x, &axis, 1, keep), 1 / (double)terms);
 }
 
 static tuff_tensor *root_mean_square(tuff_tensor *x)
 {
-    return tuff_sqrt(tuff__times(sum_of_squares(x), 1 / (double)tuff_shape_count(tuff_tensor_shape(x))));
+    return tuff_sqrt(tuff__scaled(sum_of_squares(x), 1 / (double)tuff_shape_count(tuff_tensor_shape(x))));
 }
 
 /* The state is rows and columns of the last two axes; for tensors of rank < 2 it is the whole second moment. */
@@ -82,16 +82,16 @@ static tuff_tensor *adafactor_direction(const adafactor *self)
 tuff_tensor *tuff__update_adafactor(update *self)
 {
     tuff_tensor *t = tuff_add(self->step, tuff__f32(self->step, 1)), *one = tuff__f32(t, 1);
-    tuff_tensor *fresh = tuff_exp(tuff__times(tuff_log(t), -0.8));
+    tuff_tensor *fresh = tuff_exp(tuff__scaled(tuff_log(t), -0.8));
     const adafactor state = {.update = self, .fresh = fresh, .kept = tuff_sub(one, fresh)};
     const double decay = tuff__region_rate_decay(self->optimizer, self->region);
     tuff_tensor *direction = adafactor_direction(&state), *weights = self->weights;
     tuff_tensor *rate =
-        tuff__times(tuff_min(self->rate, tuff_rsqrt(t)), tuff__region_rate(self->optimizer, self->region));
+        tuff__scaled(tuff_min(self->rate, tuff_rsqrt(t)), tuff__region_rate(self->optimizer, self->region));
     tuff_tensor *clipped = tuff_div(rate, tuff_max(one, root_mean_square(direction)));
     tuff_tensor *size = tuff_mul(clipped, tuff_max(tuff__f32(t, 1e-3), root_mean_square(weights)));
     if (decay > 0)
-        weights = tuff_mul(weights, tuff_sub(one, tuff__times(self->rate, decay)));
+        weights = tuff_mul(weights, tuff_sub(one, tuff__scaled(self->rate, decay)));
     return tuff_sub(weights, tuff_mul(size, direction));
 }
 
@@ -110,8 +110,8 @@ static tuff_tensor *orthogonal(tuff_tensor *x)
     for (int i = 0; i < STEPS; i++) {
         tuff_tensor *other = tuff_permute(x, turned);
         tuff_tensor *square = is_tall ? tuff_matmul(other, x) : tuff_matmul(x, other);
-        tuff_tensor *factor = tuff_add(tuff__times(square, b), tuff__times(tuff_matmul(square, square), c));
-        x = tuff_add(tuff__times(x, a), is_tall ? tuff_matmul(x, factor) : tuff_matmul(factor, x));
+        tuff_tensor *factor = tuff_add(tuff__scaled(square, b), tuff__scaled(tuff_matmul(square, square), c));
+        x = tuff_add(tuff__scaled(x, a), is_tall ? tuff_matmul(x, factor) : tuff_matmul(factor, x));
     }
     return x;
 }
@@ -125,8 +125,8 @@ tuff_tensor *tuff__update_muon(update *self)
     const double momentum = self->optimizer->options.momentum;
     const bool inputs_first = self->optimizer->options.inputs_first;
     slab_builder changes = {.graph = graph};
-    self->moments[0] = tuff_add(tuff__times(self->moments[0], momentum), self->gradients);
-    tuff_tensor *ahead = tuff_add(self->gradients, tuff__times(self->moments[0], momentum));
+    self->moments[0] = tuff_add(tuff__scaled(self->moments[0], momentum), self->gradients);
+    tuff_tensor *ahead = tuff_add(self->gradients, tuff__scaled(self->moments[0], momentum));
     for (int i = slab->first; i < slab->last; i++) {
         const parameter *item = &parameters->items[parameters->order[i]];
         const int64_t at = item->offset - self->slab_range->begin;
@@ -137,7 +137,7 @@ tuff_tensor *tuff__update_muon(update *self)
         const double outputs = (double)(inputs_first ? columns : rows),
                      inputs = (double)(inputs_first ? rows : columns);
         const double factor = sqrt(outputs > inputs ? outputs / inputs : 1);
-        tuff__slab_add(&changes, factor != 1 ? tuff__times(matrix, factor) : matrix, at, item->count);
+        tuff__slab_add(&changes, factor != 1 ? tuff__scaled(matrix, factor) : matrix, at, item->count);
     }
     tuff_tensor *change = tuff__slab_join(&changes, self->slab_range->end - self->slab_range->begin);
     tuff_tensor *rate = tuff__scale_by_region(self, self->rate, tuff__region_rate);

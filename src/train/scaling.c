@@ -50,8 +50,8 @@ void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip,
     tuff_tensor *zero = i32_constant(counts, 0), *one = i32_constant(counts, 1);
     tuff_tensor *good = tuff_add(count_at(counts, COUNT_GOOD), one);
     tuff_tensor *full = tuff_less(i32_constant(counts, options->interval - 1), good);
-    tuff_tensor *grown = tuff_where(full, tuff__times(scale, options->growth), scale);
-    scale = tuff_where(skip, tuff__times(scale, options->backoff), grown);
+    tuff_tensor *grown = tuff_where(full, tuff__scaled(scale, options->growth), scale);
+    scale = tuff_where(skip, tuff__scaled(scale, options->backoff), grown);
     scale = tuff_max(tuff__f32(scale, options->low), tuff_min(tuff__f32(scale, options->high), scale));
     tuff_tensor *in_row = count_at(counts, COUNT_IN_ROW), *limit = i32_constant(counts, options->skip_limit);
     tuff_tensor *longer = tuff_min(limit, tuff_add(in_row, one));

@@ -25,7 +25,7 @@ static tuff_tensor *part_done(const tuff_optimizer_options *options, tuff_tensor
 
 static tuff_tensor *linear(tuff_tensor *part, double from, double to)
 {
-    return tuff_add(tuff__f32(part, from), tuff__times(part, to - from));
+    return tuff_add(tuff__f32(part, from), tuff__scaled(part, to - from));
 }
 
 /* Smith & Topin 2018, with cosines as in PyTorch's OneCycleLR. */

@@ -56,7 +56,7 @@ static tuff_tensor *scaled_loss(const tuff_optimizer *optimizer, tuff_tensor *lo
 {
     tuff_graph *graph = tuff_tensor_graph(loss);
     if (optimizer->options.accumulate > 1)
-        loss = tuff__times(loss, 1.0 / optimizer->options.accumulate);
+        loss = tuff__scaled(loss, 1.0 / optimizer->options.accumulate);
     return optimizer->scale ? tuff_mul(loss, tuff_array_tensor(graph, optimizer->scale)) : loss;
 }
 
@@ -226,7 +226,7 @@ static void assign_average(const step *self, tuff_array *into, tuff_tensor *weig
 {
     const double decay = self->optimizer->options.average_decay;
     tuff_tensor *average = tuff_array_tensor(self->graph, into);
-    tuff_tensor *blended = tuff_add(tuff__times(average, decay), tuff__times(weights, 1 - decay));
+    tuff_tensor *blended = tuff_add(tuff__scaled(average, decay), tuff__scaled(weights, 1 - decay));
     tuff_tensor *is_first = tuff_equal(self->done, tuff__f32(self->done, 0));
     assign(self, into, average, tuff_where(is_first, weights, apply_mask(mask, average, blended)));
 }
@@ -309,7 +309,7 @@ static tuff_status update_slab_range(const step *self, const slab_range *range)
     const tuff_parameters *parameters = optimizer->parameters;
     update made = {.optimizer = optimizer, .slab_range = range, .step = self->done, .rate = self->rate};
     if (range->rule != optimizer->rule && optimizer->options.elementwise_rate != optimizer->options.learning_rate)
-        made.rate = tuff__times(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
+        made.rate = tuff__scaled(made.rate, optimizer->options.elementwise_rate / optimizer->options.learning_rate);
     if (!range->rule->state_parts)
         return update_slab(self, &made);
     for (int i = parameters->slabs[range->slab].first; i < parameters->slabs[range->slab].last; i++) {
@@ -485,7 +485,7 @@ static void accumulate_all(const step *self, tuff_tensor *loss)
         tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, into), self->slabs[i]);
         tuff_assign(self->graph, into, tuff_where(is_first, self->slabs[i], sum));
     }
-    tuff_tensor *share = tuff__times(loss, 1.0 / optimizer->options.accumulate);
+    tuff_tensor *share = tuff__scaled(loss, 1.0 / optimizer->options.accumulate);
     tuff_tensor *sum = tuff_add(tuff_array_tensor(self->graph, optimizer->loss), share);
     tuff_assign(self->graph, optimizer->loss, tuff_where(is_first, share, sum));
     increment(self, optimizer->batches, true);

@@ -139,6 +139,6 @@ tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_ten
 
 /* Return a constant in the graph of another tensor, and x · factor. */
 tuff_tensor *tuff__f32(tuff_tensor *like, double value);
-tuff_tensor *tuff__times(tuff_tensor *x, double factor);
+tuff_tensor *tuff__scaled(tuff_tensor *x, double factor);
 
 #endif

@@ -181,7 +181,7 @@ static page_state read_pages(int fd, journal_file *out)
 }
 
 /* Whether this is a regular file of the user that has not been unlinked. */
-static bool is_ours(int fd)
+static bool is_own_file(int fd)
 {
     struct stat found;
     int result = -1;
@@ -195,7 +195,7 @@ static bool claim(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     const bool is_held = fcntl(fd, F_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
-    return !is_held && is_ours(fd);
+    return !is_held && is_own_file(fd);
 }
 
 static tuff_status read_open(recovery *self, const char *path, int fd, journal_file *file)
@@ -265,7 +265,7 @@ static tuff_status visit(const char *name, void *state)
     if (fd < 0)
         return TUFF_OK;
     journal_file read;
-    const tuff_status status = is_ours(fd) ? read_open(self, path, fd, &read) : TUFF_OK;
+    const tuff_status status = is_own_file(fd) ? read_open(self, path, fd, &read) : TUFF_OK;
     (void)tuff__file.close(fd);
     return status;
 }

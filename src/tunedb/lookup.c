@@ -53,10 +53,11 @@ static bool is_current(const lookup *self, const tune_record *record)
 static bool is_permitted(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
 {
     for (int i = 0; i < self->request->store_count; i++) {
-        const tune_record *bad =
+        const tune_record *rejection =
             tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->generator);
-        if (tuff__record_forbids(bad, self->request->generator)) {
-            (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", bad->reason, bad->phase[0] ? bad->phase : "use");
+        if (tuff__record_rejects(rejection, self->request->generator)) {
+            (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", rejection->reason,
+                           rejection->phase[0] ? rejection->phase : "use");
             return false;
         }
     }

@@ -57,19 +57,19 @@ tune_record tuff__record_make(record_kind kind, const char *environment, const c
 
 const char *const tuff__suspicions[SUSPICIONS] = {"suspected", "suspected twice"};
 
-bool tuff__record_is_suspicion(const tune_record *bad)
+bool tuff__record_is_suspicion(const tune_record *rejection)
 {
     for (int i = 0; i < SUSPICIONS; i++)
-        if (strcmp(bad->reason, tuff__suspicions[i]) == 0)
+        if (strcmp(rejection->reason, tuff__suspicions[i]) == 0)
             return true;
     return false;
 }
 
-bool tuff__record_forbids(const tune_record *bad, const char *generator)
+bool tuff__record_rejects(const tune_record *rejection, const char *generator)
 {
-    if (bad == NULL || tuff__record_is_suspicion(bad))
+    if (rejection == NULL || tuff__record_is_suspicion(rejection))
         return false;
-    return generator == NULL || bad->generator[0] == '\0' || strcmp(bad->generator, generator) == 0;
+    return generator == NULL || rejection->generator[0] == '\0' || strcmp(rejection->generator, generator) == 0;
 }
 
 /* A JSON object under construction. failed: some part of it could not be created. */

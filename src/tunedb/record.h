@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 
-typedef enum record_kind { RECORD_ENVIRONMENT, RECORD_WIN, RECORD_BAD, RECORD_PIN } record_kind;
+typedef enum record_kind { RECORD_ENVIRONMENT, RECORD_WIN, RECORD_REJECTION, RECORD_PIN } record_kind;
 
 #define RUNNERS_UP 3
 #define SPREAD 5
@@ -41,9 +41,9 @@ typedef struct tune_record {
     uint64_t spread[SPREAD];            /* of their times: minimum, quartiles, maximum */
     const char *source;  /* "live", "import", "shipped"; "seed" if it only starts a search and no task runs with it */
     const char *library; /* the version of tuff that wrote it */
-    const char *reason;  /* BAD: "crash", "hang", "wrong", "race", "compile", "limits", "reboot";
+    const char *reason;  /* REJECTION: "crash", "hang", "wrong", "race", "compile", "limits", "reboot";
                             PIN: who set it */
-    const char *phase;   /* BAD: "compile", "compile-ahead", "first-run", "bench", "verify",
+    const char *phase;   /* REJECTION: "compile", "compile-ahead", "first-run", "bench", "verify",
                             "launch" (of a plan) */
     uint64_t time;       /* seconds since 1970 */
 } tune_record;
@@ -68,15 +68,15 @@ bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlie
    and so has few samples. */
 bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier);
 
-/* Reasons of BAD records for a default candidate whose process died the first and the second time, which can have other
+/* Reasons of rejections of a default candidate whose process died the first and the second time, which can have other
    causes. The third time the reason is "crash". */
 enum { SUSPICIONS = 2 };
 extern const char *const tuff__suspicions[SUSPICIONS];
-bool tuff__record_is_suspicion(const tune_record *bad);
-/* Whether a BAD record (may be NULL) forbids its candidate to run. It does not if it belongs to another generator,
+bool tuff__record_is_suspicion(const tune_record *rejection);
+/* Whether a rejection (may be NULL) keeps its candidate from running. It does not if it belongs to another generator,
    whose kernels may have been fixed since, or if it is only a suspicion. An unknown generator (NULL, "") matches
    any. */
-bool tuff__record_forbids(const tune_record *bad, const char *generator);
+bool tuff__record_rejects(const tune_record *rejection, const char *generator);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

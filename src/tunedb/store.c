@@ -18,8 +18,8 @@ static uint64_t hash_identity(const tune_record *record)
     const struct {
         hash128 environment, key, candidate;
         uint64_t kind;
-    } all = {record->environment, record->key, record->kind == RECORD_BAD ? tuff__hash_text(record->candidate) : none,
-             (uint64_t)record->kind};
+    } all = {record->environment, record->key,
+             record->kind == RECORD_REJECTION ? tuff__hash_text(record->candidate) : none, (uint64_t)record->kind};
     return tuff__hash64(&all, sizeof all, 0);
 }
 
@@ -27,7 +27,7 @@ static bool has_same_identity(const tune_record *a, const tune_record *b)
 {
     return a->kind == b->kind && tuff__is_same_hash(a->key, b->key) &&
            tuff__is_same_hash(a->environment, b->environment) &&
-           (a->kind != RECORD_BAD || strcmp(a->candidate, b->candidate) == 0);
+           (a->kind != RECORD_REJECTION || strcmp(a->candidate, b->candidate) == 0);
 }
 
 /* Returns the slot of the record with the same identity, or the empty slot where it would go. */
@@ -59,7 +59,7 @@ static bool grow_index(tune_store *store)
 
 static bool has_generators(record_kind kind)
 {
-    return kind == RECORD_WIN || kind == RECORD_BAD;
+    return kind == RECORD_WIN || kind == RECORD_REJECTION;
 }
 
 /* Follows the links from the newest record to the one of the same generator. Returns where its number is stored, or
@@ -366,7 +366,7 @@ const tune_record *tuff__store_rejection(const tune_store *store, hash128 enviro
                                          const char *candidate, const char *generator)
 {
     const tune_record any = {
-        .kind = RECORD_BAD, .environment = environment, .key = key, .candidate = candidate, .generator = ""};
+        .kind = RECORD_REJECTION, .environment = environment, .key = key, .candidate = candidate, .generator = ""};
     tune_record like = any;
     like.generator = generator;
     const tune_record *found = find(store, &like);

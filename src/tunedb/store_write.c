@@ -78,8 +78,8 @@ static tuff_status add(tune_store *store, const tune_record *record)
     if (status == TUFF_OK && !store->path && store->error[0])
         warn(store, store->error);
     if (status == TUFF_OK && store->path) {
-        /* A BAD record is flushed: if it were lost when the machine goes down, the same crash would happen again. */
-        const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_BAD);
+        /* A rejection is flushed: if it were lost when the machine goes down, the same crash would happen again. */
+        const tuff_status written = append(store, tuff__text_get(&line), line.length, record->kind == RECORD_REJECTION);
         if (written == TUFF_E_OOM_HOST)
             status = written;
         else if (written != TUFF_OK)

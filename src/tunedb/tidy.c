@@ -22,7 +22,7 @@ static int compare_newest_first(const void *a, const void *b)
 
 static bool has_age(const tune_record *record)
 {
-    return record->kind == RECORD_WIN || record->kind == RECORD_BAD;
+    return record->kind == RECORD_WIN || record->kind == RECORD_REJECTION;
 }
 
 static tuff_status collect(const tune_store *store, text *line, record_sizes *out)

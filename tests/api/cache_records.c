@@ -45,8 +45,8 @@ void add_record(const char *environment, record_kind kind, const char *key, cons
         record.samples = 20;
         record.runners_up[0] = ROWS(3);
     } else {
-        record.reason = kind == RECORD_BAD ? "crash" : "user";
-        record.phase = kind == RECORD_BAD ? "first-run" : "";
+        record.reason = kind == RECORD_REJECTION ? "crash" : "user";
+        record.phase = kind == RECORD_REJECTION ? "first-run" : "";
     }
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
@@ -82,7 +82,7 @@ void fill_cache(void)
 {
     add_record(BOARD("24.3"), RECORD_WIN, KEY(1024), ROWS(8), 1000, 0);
     add_record(BOARD("24.3"), RECORD_WIN, KEY(512), ROWS(6), 1600, 100 * DAY);
-    add_record(BOARD("24.3"), RECORD_BAD, KEY(1024), ROWS(9), 0, 0);
+    add_record(BOARD("24.3"), RECORD_REJECTION, KEY(1024), ROWS(9), 0, 0);
     add_record(BOARD("24.3"), RECORD_PIN, KEY(64), ROWS(2), 0, 0);
     add_record(BOARD("23.1"), RECORD_WIN, KEY(256), ROWS(5), 1300, 200 * DAY);
 }

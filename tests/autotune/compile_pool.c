@@ -18,7 +18,7 @@
 static uint64_t count_compiled(const tuning_session *session)
 {
     tuff_device_counters counters;
-    assert_int_equal(tuff_device_counters_get(tuff__session_bench(session), &counters), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_device(session), &counters), TUFF_OK);
     return counters.programs_compiled + counters.programs_from_disk;
 }
 

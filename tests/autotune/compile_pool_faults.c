@@ -185,9 +185,9 @@ static int count_while_waiting(tuning_session *self)
     replace_creation(create_slowly);
     by.expect(task, &other);
     tuff__sleep(20000000);
-    assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &before), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_device(self), &before), TUFF_OK);
     assert_int_equal(by.compile(task, &other), EVALUATION_GOOD);
-    assert_int_equal(tuff_device_counters_get(tuff__session_bench(self), &after), TUFF_OK);
+    assert_int_equal(tuff_device_counters_get(tuff__session_device(self), &after), TUFF_OK);
     restore_creation();
     by.release(task, &other);
     by.release(task, &defaults);
@@ -209,7 +209,7 @@ static void a_gpu_is_kept_running(void **state)
         use_cache_subfolder(is_gpu ? "running" : "at rest");
         begin_tuner(&self, plan);
         if (is_gpu) /* pretends to be one */
-            self.bench->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+            self.measure_device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
         const int count = count_while_waiting(&self);
         print_message("    %d submissions\n", count);
         assert_true(is_gpu ? count > 20 : count < 10);
@@ -268,7 +268,7 @@ static void a_compiler_that_hangs_ahead_is_left(void **state)
     assert_true(seconds < 60 && count_creations() >= 4 && stats.prefetched > 0);
     assert_true(are_close(&plain, &tuned));
     tune_store *store = open_device_store(device, environment);
-    assert_non_null(find_store_record(store, RECORD_BAD, "hang"));
+    assert_non_null(find_store_record(store, RECORD_REJECTION, "hang"));
     tuff__store_close(store);
     assert_int_equal(run_softmax_of_product(device, &tuned_quickly, &tuned).measured, 0);
     release_creation();
@@ -305,9 +305,9 @@ static void what_hangs_unasked_for_is_rejected(void **state)
         tuff__evaluator_clear(&self.tasks[i]);
     assert_true(tuff__nanoseconds() - begin < 500000000);
     tuff__compile_pool_close(&self);
-    assert_true(self.lost && tuff__device_is_stuck(tuff__session_bench(&self)));
+    assert_true(self.lost && tuff__device_is_stuck(tuff__session_device(&self)));
     assert_int_equal(self.stats.hangs, 1);
-    assert_non_null(find_store_record(self.store, RECORD_BAD, "hang"));
+    assert_non_null(find_store_record(self.store, RECORD_REJECTION, "hang"));
     tuff__compile_timeout = timeout;
     end_tuner(&self);
     release_creation();

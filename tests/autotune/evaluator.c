@@ -189,8 +189,8 @@ static void compile_other(stage *scene)
     fail_msg("no candidate with another kernel: %s", tuff_error());
 }
 
-static void expect_verdict(const stage *scene, const search_candidate *candidate, bool thorough,
-                           tune_evaluation expected, const char *says)
+static void expect_evaluation(const stage *scene, const search_candidate *candidate, bool thorough,
+                              tune_evaluation expected, const char *says)
 {
     const tune_evaluation found = scene->by.verify(scene->by.state, candidate, thorough);
     if (found != expected)
@@ -201,7 +201,7 @@ static void expect_verdict(const stage *scene, const search_candidate *candidate
 
 static void expect_default(const stage *scene, tune_evaluation expected, const char *says)
 {
-    expect_verdict(scene, &scene->defaults, false, expected, says);
+    expect_evaluation(scene, &scene->defaults, false, expected, says);
 }
 
 /* So many elements that the host checks a sample only, and a place that it has no reason to check. */
@@ -378,9 +378,9 @@ static void differ(tuff_device *device)
     fault.kind = NOTHING;
     expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    expect_evaluation(&on, &on.other, false, EVALUATION_GOOD, NULL);
     fault.kind = DIFFER;
-    expect_verdict(&on, &on.other, false, EVALUATION_RACE, "two runs differ");
+    expect_evaluation(&on, &on.other, false, EVALUATION_RACE, "two runs differ");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -398,13 +398,13 @@ static void store_wrong_values(tuff_device *device)
     open_stage(device, make_map(device), "map", &on);
     expect_default(&on, EVALUATION_GOOD, NULL);
     compile_other(&on);
-    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    expect_evaluation(&on, &on.other, false, EVALUATION_GOOD, NULL);
     fault.kind = ZERO;
     fault.first = ASIDE;
     fault.count = 1;
-    expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "should be");
+    expect_evaluation(&on, &on.other, false, EVALUATION_WRONG, "should be");
     fault.kind = LEAVE_OUT;
-    expect_verdict(&on, &on.other, false, EVALUATION_WRONG, "is not written");
+    expect_evaluation(&on, &on.other, false, EVALUATION_WRONG, "is not written");
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }
@@ -425,10 +425,10 @@ static void store_wrong_values_elsewhere(tuff_device *device)
     fault.kind = ZERO;
     fault.count = 100;
     fault.most = 4 * ROWS * COLUMNS - 4;
-    expect_verdict(&on, &on.other, false, EVALUATION_GOOD, NULL);
-    expect_verdict(&on, &on.other, true, EVALUATION_WRONG, "with other extents");
+    expect_evaluation(&on, &on.other, false, EVALUATION_GOOD, NULL);
+    expect_evaluation(&on, &on.other, true, EVALUATION_WRONG, "with other extents");
     fault.kind = NOTHING;
-    expect_verdict(&on, &on.other, true, EVALUATION_GOOD, NULL);
+    expect_evaluation(&on, &on.other, true, EVALUATION_GOOD, NULL);
     on.by.release(on.by.state, &on.other);
     close_stage(&on);
 }

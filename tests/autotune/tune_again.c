@@ -157,7 +157,7 @@ static tuff_device *open_with_key(const char *folder, char *key, char *environme
 static void expect_bad(tuff_device *device, char *environment, const char *reason, const char *phase)
 {
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, reason);
+    const tune_record *bad = find_store_record(store, RECORD_REJECTION, reason);
     assert_non_null(bad);
     assert_string_equal(bad->candidate, blocks);
     assert_string_equal(bad->phase, phase);
@@ -167,7 +167,7 @@ static void expect_bad(tuff_device *device, char *environment, const char *reaso
 static void expect_none_bad(tuff_device *device, char *environment)
 {
     tune_store *store = open_device_store(device, environment);
-    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    assert_null(find_store_record(store, RECORD_REJECTION, NULL));
     tuff__store_close(store);
 }
 
@@ -525,7 +525,7 @@ static void strike_default(tuff_device *device)
     assert_true(after.product[0] != 0);
     expect_close(&before, &after);
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "crash");
+    const tune_record *bad = find_store_record(store, RECORD_REJECTION, "crash");
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
     tuff__store_close(store);

@@ -64,7 +64,7 @@ static void a_wrong_default_makes_way(void **state)
     assert_true(are_close(&right, &tuned));
     assert_true(are_close(&right, &again));
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "wrong"),
+    const tune_record *bad = find_store_record(store, RECORD_REJECTION, "wrong"),
                       *win = find_store_record(store, RECORD_WIN, NULL);
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
@@ -116,7 +116,7 @@ static void a_wrong_lookup_is_seen(void **state)
     restore_creation();
     assert_true(stats.wrong >= 1);
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "wrong");
+    const tune_record *bad = find_store_record(store, RECORD_REJECTION, "wrong");
     assert_non_null(bad);
     assert_string_equal(bad->candidate, "");
     tuff__store_close(store);
@@ -125,7 +125,7 @@ static void a_wrong_lookup_is_seen(void **state)
 
 static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
 {
-    tune_record bad = tuff__record_make(RECORD_BAD, environment,
+    tune_record bad = tuff__record_make(RECORD_REJECTION, environment,
                                         "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
     bad.generator = "00000000";
     bad.reason = "crash";
@@ -177,7 +177,7 @@ static void a_compiler_that_hangs_is_left(void **state)
     assert_true(seconds < 60);
     assert_true(are_close(&right, &tuned));
     tune_store *store = open_device_store(device, environment);
-    const tune_record *bad = find_store_record(store, RECORD_BAD, "hang");
+    const tune_record *bad = find_store_record(store, RECORD_REJECTION, "hang");
     assert_non_null(bad);
     assert_string_equal(bad->phase, "compile");
     tuff__store_close(store);

@@ -55,7 +55,7 @@ static void a_default_is_not_given_up_for_good(void **state)
     assert_int_equal(tuff_plan_tune_stats(plan, &stats), TUFF_OK);
     assert_int_equal(stats.hangs, 1);
     tune_store *store = open_device_store(device, environment);
-    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    assert_null(find_store_record(store, RECORD_REJECTION, NULL));
     tuff__store_close(store);
     write_steps(plan, "r", 8 * LONG, 5, 8);
     write_steps(plan, "w", INNER * COLUMNS, 11, 16);

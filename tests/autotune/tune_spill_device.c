@@ -111,7 +111,7 @@ static void check(tuff_device *device)
     assert_true(stats.spills > 0);
     assert_non_null(strstr(rejection, "4096 bytes of a work-item's registers"));
     tune_store *store = open_device_store(device, environment);
-    assert_null(find_store_record(store, RECORD_BAD, NULL));
+    assert_null(find_store_record(store, RECORD_REJECTION, NULL));
     assert_non_null(find_store_record(store, RECORD_WIN, NULL));
     tuff__store_close(store);
 }

@@ -95,7 +95,7 @@ static tune_evaluation broken(fault_device *self)
     return EVALUATION_FAILED;
 }
 
-static tune_evaluation report_verdict(tune_evaluation found)
+static tune_evaluation report_evaluation(tune_evaluation found)
 {
     (void)FAIL(TUFF_E_COMPILE, "fault evaluator: %s", tuff__evaluation_text(found));
     return found;
@@ -137,7 +137,7 @@ static tune_evaluation compile(void *state, const search_candidate *candidate)
     self->compiled_log = tuff__hash64(&name, sizeof name, self->compiled_log);
     const fault has = fault_of(self, &candidate->config);
     if (has == FAULT_LIMITS || has == FAULT_COMPILE)
-        return report_verdict(has == FAULT_LIMITS ? EVALUATION_LIMITS : EVALUATION_COMPILE);
+        return report_evaluation(has == FAULT_LIMITS ? EVALUATION_LIMITS : EVALUATION_COMPILE);
     self->live[candidate->slot] = candidate->config;
     self->is_live[candidate->slot] = true;
     self->live_count++;
@@ -168,15 +168,15 @@ static tune_evaluation launch(fault_device *self, fault has)
         self->clock += self->budget && left < self->deadline ? left : self->deadline;
         self->hangs++;
         self->is_down = self->no_hang_recovery;
-        return report_verdict(EVALUATION_HANG);
+        return report_evaluation(EVALUATION_HANG);
     }
     if (has == FAULT_CRASHES) {
         self->is_down = self->no_hang_recovery;
-        return report_verdict(EVALUATION_CRASH);
+        return report_evaluation(EVALUATION_CRASH);
     }
     if (has == FAULT_LOSES) {
         self->is_down = true;
-        return report_verdict(EVALUATION_LOST);
+        return report_evaluation(EVALUATION_LOST);
     }
     return EVALUATION_GOOD;
 }
@@ -256,12 +256,12 @@ static tune_evaluation look(fault_device *self, fault has, int depth)
         run(self, has, depth);
         for (int i = 0; i < N; i++)
             if (self->memory[i] != CANARY || self->memory[N * N + N + i] != CANARY)
-                return report_verdict(EVALUATION_WRONG);
+                return report_evaluation(EVALUATION_WRONG);
         if (turn && memcmp(first, self->memory + N, sizeof first) != 0)
-            return report_verdict(EVALUATION_RACE);
+            return report_evaluation(EVALUATION_RACE);
         memcpy(first, self->memory + N, sizeof first);
     }
-    return memcmp(expected, first, sizeof first) == 0 ? EVALUATION_GOOD : report_verdict(EVALUATION_WRONG);
+    return memcmp(expected, first, sizeof first) == 0 ? EVALUATION_GOOD : report_evaluation(EVALUATION_WRONG);
 }
 
 static tune_evaluation verify(void *state, const search_candidate *candidate, bool thorough)

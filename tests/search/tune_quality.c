@@ -302,7 +302,7 @@ static void recordings_live_through_files(void **state)
     recording_print_header(recorded, &lines);
     for (int i = 0; i < recorded->count; i++)
         recording_print_point(&recorded->points[i], &lines);
-    recording_print_point(&(recorded_point){.program = 9, .verdict = EVALUATION_LIMITS}, &lines);
+    recording_print_point(&(recorded_point){.program = 9, .result = EVALUATION_LIMITS}, &lines);
     assert_int_equal(tuff__text_status(&lines), TUFF_OK);
     recording again;
     /* The last line repeats the default. */

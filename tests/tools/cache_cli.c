@@ -32,7 +32,7 @@ static tune_environment environment_of(const char *device, const char *driver)
 
 static record_kind kind_of(const char *name)
 {
-    return strcmp(name, "bad") == 0 ? RECORD_BAD : strcmp(name, "pin") == 0 ? RECORD_PIN : RECORD_WIN;
+    return strcmp(name, "bad") == 0 ? RECORD_REJECTION : strcmp(name, "pin") == 0 ? RECORD_PIN : RECORD_WIN;
 }
 
 static uint64_t number(const char *digits)
@@ -104,10 +104,10 @@ int main(int count, char **arguments)
         .library = "0.1.0",
         .timed = 12,
         .spread = {time_taken * 9 / 10, 2 * time_taken, 3 * time_taken, 5 * time_taken, 20 * time_taken},
-        .reason = kind == RECORD_BAD   ? "crash"
-                  : kind == RECORD_PIN ? "user"
-                                       : "",
-        .phase = kind == RECORD_BAD ? "first-run" : "",
+        .reason = kind == RECORD_REJECTION ? "crash"
+                  : kind == RECORD_PIN     ? "user"
+                                           : "",
+        .phase = kind == RECORD_REJECTION ? "first-run" : "",
         .time = (uint64_t)time(NULL) - 86400 * number(argument(count, arguments, 8, "0"))};
     return add(environment, &record);
 }

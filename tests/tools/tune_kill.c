@@ -132,7 +132,7 @@ static tuff_status add_holdings(const char *path, bool is_shipped, void *state)
     assert_int_equal(tuff__store_open(path, &store), TUFF_OK);
     for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;) {
         out->wins += one->kind == RECORD_WIN;
-        out->bads += one->kind == RECORD_BAD;
+        out->bads += one->kind == RECORD_REJECTION;
         out->tuned += is_measured_winner(one);
     }
     out->measured += count_measured(path);

@@ -44,7 +44,7 @@ static double worst_error(const fault_device *device, const recording *recorded)
     double worst = 0;
     for (int i = 0; i < recorded->count; i++) {
         const recorded_point *one = &recorded->points[i];
-        if (one->verdict != EVALUATION_GOOD)
+        if (one->result != EVALUATION_GOOD)
             continue;
         const double error = (double)one->median / here / ((double)fault_time(device, &one->config) / there) - 1;
         worst = error > worst ? error : -error > worst ? -error : worst;
@@ -95,9 +95,9 @@ static void rejected_ones_are_written_with_the_reason(void **state)
     for (int i = 0; i < recorded.count; i++) {
         static const tune_evaluation expected[FAULT_COUNT] = {
             [FAULT_WRONG] = EVALUATION_WRONG, [FAULT_RACES] = EVALUATION_RACE, [FAULT_COMPILE] = EVALUATION_COMPILE};
-        assert_int_equal(recorded.points[i].verdict, expected[fault_of(&device, &recorded.points[i].config)]);
-        assert_int_equal(recorded.points[i].count > 0, recorded.points[i].verdict == EVALUATION_GOOD);
-        found[recorded.points[i].verdict]++;
+        assert_int_equal(recorded.points[i].result, expected[fault_of(&device, &recorded.points[i].config)]);
+        assert_int_equal(recorded.points[i].count > 0, recorded.points[i].result == EVALUATION_GOOD);
+        found[recorded.points[i].result]++;
     }
     assert_true(found[EVALUATION_WRONG] > 2 && found[EVALUATION_RACE] > 2 && found[EVALUATION_COMPILE] > 2);
     assert_int_equal(counts.rejected, recorded.count - found[EVALUATION_GOOD]);

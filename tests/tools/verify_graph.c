@@ -134,13 +134,13 @@ static char *capture_verification(tuff_device *device)
     return scratch_read("printed", &size);
 }
 
-static void expect_verdict(const char *printed, const char *name, const char *verdict)
+static void expect_result(const char *printed, const char *name, const char *result)
 {
     const char *line = strstr(printed, name);
     assert_non_null(line);
-    const char *end = strchr(line, '\n'), *found = strstr(line, verdict);
+    const char *end = strchr(line, '\n'), *found = strstr(line, result);
     if (!found || found > end)
-        fail_msg("%.*s: not %s", (int)(end - line), line, verdict);
+        fail_msg("%.*s: not %s", (int)(end - line), line, result);
 }
 
 static void unwritten_results_are_found(void **state)
@@ -153,9 +153,9 @@ static void unwritten_results_are_found(void **state)
     replace_creation(create_wrong);
     char *printed = capture_verification(device);
     restore_creation();
-    expect_verdict(printed, "output y ", "FAILED");
-    expect_verdict(printed, "array sums ", "FAILED");
-    expect_verdict(printed, "array number 1 ", "ok"); /* a single group */
+    expect_result(printed, "output y ", "FAILED");
+    expect_result(printed, "array sums ", "FAILED");
+    expect_result(printed, "array number 1 ", "ok"); /* a single group */
     assert_non_null(strstr(printed, "elements are wrong: element "));
     free(printed);
     tuff_device_close(device);

@@ -59,7 +59,7 @@ static void print_choice(const tune_config *config, char out[1024])
 
 static void add_bad(tuning_session *self, const char *op, const char *candidate, const char *reason, const char *phase)
 {
-    tune_record bad = record_of(RECORD_BAD, op, candidate);
+    tune_record bad = record_of(RECORD_REJECTION, op, candidate);
     bad.reason = reason;
     bad.phase = phase;
     check(tuff__store_add(self->store, &bad) == TUFF_OK);
@@ -75,7 +75,7 @@ static tuff_status strike(const journal_strike *one, void *state)
     return TUFF_OK;
 }
 
-/* A default is never barred. */
+/* A default is never rejected. */
 static tune_evaluation guarded_lower(void *state, const tune_config *config, candidate_info *out)
 {
     tuning_session *self = state;
@@ -84,7 +84,7 @@ static tune_evaluation guarded_lower(void *state, const tune_config *config, can
     const hash128 where = tuff__hash_text(environment), key = tuff__hash_text(self->op);
     if (candidate[0] && tuff__store_rejection(self->store, where, key, candidate, NULL)) {
         (void)tuff__fail(TUFF_E_USAGE, "it is known to be bad");
-        return EVALUATION_BARRED;
+        return EVALUATION_REJECTED;
     }
     return self->inner.lower(&self->device, config, out);
 }
@@ -223,10 +223,10 @@ static holdings count_holdings(void)
         tune_config config;
         if (!one)
             break;
-        if (one->kind == RECORD_WIN || one->kind == RECORD_BAD)
+        if (one->kind == RECORD_WIN || one->kind == RECORD_REJECTION)
             assert_int_equal(tuff__config_parse(one->candidate, &config), TUFF_OK);
         out.wins += one->kind == RECORD_WIN;
-        out.bads += one->kind == RECORD_BAD;
+        out.bads += one->kind == RECORD_REJECTION;
     }
     out.counts = tuff__store_count(store);
     tuff__store_close(store);

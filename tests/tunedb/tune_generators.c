@@ -32,8 +32,8 @@ static void add(tune_store *store, record_kind kind, const char *generator, int 
     tune_record record =
         tuff__record_make(kind, ENVIRONMENT_TEXT(&fixture_board), KEY_TEXT(&fixture_product), candidate);
     record.generator = generator;
-    record.reason = kind == RECORD_BAD ? "wrong" : "";
-    record.phase = kind == RECORD_BAD ? "verify" : "";
+    record.reason = kind == RECORD_REJECTION ? "wrong" : "";
+    record.phase = kind == RECORD_REJECTION ? "verify" : "";
     record.source = kind == RECORD_WIN ? "live" : "";
     record.samples = 10;
     record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 100;
@@ -128,14 +128,14 @@ static void rejections_are_of_kernels(void **state)
     tune_store *store = open_store();
     for (int i = 0; i < 3; i++)
         add(store, RECORD_WIN, generators[i], 8);
-    add(store, RECORD_BAD, "first", 8);
-    add(store, RECORD_BAD, "second", 8);
+    add(store, RECORD_REJECTION, "first", 8);
+    add(store, RECORD_REJECTION, "second", 8);
     store = open_again(store);
     assert_int_equal(lookup_rows(store, "first"), 0);
     assert_int_equal(lookup_rows(store, "second"), 0);
     assert_int_equal(lookup_rows(store, "third"), 8);
-    add(store, RECORD_BAD, "", 8);
-    add(store, RECORD_BAD, "first", 8);
+    add(store, RECORD_REJECTION, "", 8);
+    add(store, RECORD_REJECTION, "first", 8);
     store = open_again(store);
     assert_int_equal(lookup_rows(store, "third"), 0);
     tuff__store_close(store);

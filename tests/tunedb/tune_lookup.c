@@ -23,7 +23,7 @@
 typedef struct scene {
     tune_environment here;
     tune_key key;
-    tune_store *ours, *shipped;
+    tune_store *user, *shipped;
     tune_lookup_result result;
 } scene;
 
@@ -37,13 +37,13 @@ static bool is_choice(const char *candidate, void *state)
 static void begin(scene *self)
 {
     *self = (scene){.here = fixture_board, .key = fixture_product};
-    assert_int_equal(tuff__store_open(NULL, &self->ours), TUFF_OK);
+    assert_int_equal(tuff__store_open(NULL, &self->user), TUFF_OK);
     assert_int_equal(tuff__store_open(NULL, &self->shipped), TUFF_OK);
 }
 
 static void end(scene *self)
 {
-    tuff__store_close(self->ours);
+    tuff__store_close(self->user);
     tuff__store_close(self->shipped);
 }
 
@@ -63,10 +63,10 @@ static tune_record record_of(record_kind kind, const tune_environment *where, co
                          .end = "",
                          .source = "live",
                          .library = "",
-                         .reason = kind == RECORD_BAD   ? "crash"
-                                   : kind == RECORD_PIN ? "user"
-                                                        : "",
-                         .phase = kind == RECORD_BAD ? "first-run" : "",
+                         .reason = kind == RECORD_REJECTION ? "crash"
+                                   : kind == RECORD_PIN     ? "user"
+                                                            : "",
+                         .phase = kind == RECORD_REJECTION ? "first-run" : "",
                          .time = 1800000000};
 }
 
@@ -85,7 +85,7 @@ static void put_win(tune_store *store, const tune_environment *where, const tune
 static void run_lookup(scene *self)
 {
     static const char *const portfolio[] = {"matmul_register.tile_rows=4", "matmul_register.tile_rows=16"};
-    const tune_store *const stores[] = {self->ours, self->shipped};
+    const tune_store *const stores[] = {self->user, self->shipped};
     tuff__tune_lookup(&(tune_lookup_request){.key = &self->key,
                                              .environment = &self->here,
                                              .generator = "today",
@@ -130,7 +130,7 @@ static void tiers_are_asked_in_order(void **state)
 
     near.dims[1] = 4096;
     near.alignment = 8;
-    put_win(now.ours, &fixture_board, &near, ROWS(6));
+    put_win(now.user, &fixture_board, &near, ROWS(6));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
     assert_string_equal(now.result.seeds[0], ROWS(5)); /* the same key elsewhere comes before another key here */
 
@@ -141,12 +141,12 @@ static void tiers_are_asked_in_order(void **state)
 
     put_win(now.shipped, &fixture_board, &fixture_product, ROWS(8));
     expect(&now, TIER_SAME, ROWS(8), "20 samples");
-    put_win(now.ours, &fixture_board, &fixture_product, ROWS(9));
+    put_win(now.user, &fixture_board, &fixture_product, ROWS(9));
     expect(&now, TIER_SAME, ROWS(9), "20 samples");
 
     put(now.shipped, &other, record_of(RECORD_PIN, &other, KEY_TEXT(&fixture_product), ROWS(10)));
     expect(&now, TIER_OVERRIDE, ROWS(10), "pinned by user");
-    put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, KEY_TEXT(&fixture_product), ""));
+    put(now.user, &fixture_board, record_of(RECORD_PIN, &fixture_board, KEY_TEXT(&fixture_product), ""));
     expect(&now, TIER_OVERRIDE, "", "pinned by user");
     end(&now);
 }
@@ -176,20 +176,20 @@ static void what_may_not_run_is_passed_over(void **state)
     tune_record win = record_of(RECORD_WIN, &fixture_board, op, ROWS(8));
     win.runners_up[0] = "nonsense.tile=3";
     win.runners_up[1] = ROWS(6);
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
-    put(now.shipped, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
+    put(now.shipped, &fixture_board, record_of(RECORD_REJECTION, &fixture_board, op, ROWS(8)));
     expect(&now, TIER_SAME, ROWS(6), "because the winner cannot be used: crash in first-run");
-    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
+    put(now.user, &fixture_board, record_of(RECORD_REJECTION, &fixture_board, op, ROWS(6)));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.result.why[TIER_SAME], "nor a runner-up can be used"));
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
 
-    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(4)));
+    put(now.user, &fixture_board, record_of(RECORD_REJECTION, &fixture_board, op, ROWS(4)));
     run_lookup(&now);
-    assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is barred, too */
+    assert_int_equal(now.result.seed_count, 1); /* one of the portfolio is rejected, too */
 
-    put(now.ours, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
+    put(now.user, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, "matmul_register.tile_rows=4000"));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "cannot be used"));
     assert_non_null(strstr(now.result.why[TIER_OVERRIDE], "tile_rows=4000"));
@@ -207,10 +207,10 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     tune_environment older = fixture_board;
     near.dims[1] = 4096;
     (void)tuff__key_text(&near, op);
-    put_win(now.ours, &fixture_board, &near, ROWS(6));
-    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(8)));
+    put_win(now.user, &fixture_board, &near, ROWS(6));
+    put(now.user, &fixture_board, record_of(RECORD_REJECTION, &fixture_board, op, ROWS(8)));
     expect(&now, TIER_NEAREST, ROWS(6), "1024x4096x768");
-    put(now.ours, &fixture_board, record_of(RECORD_BAD, &fixture_board, op, ROWS(6)));
+    put(now.user, &fixture_board, record_of(RECORD_REJECTION, &fixture_board, op, ROWS(6)));
     run_lookup(&now);
     assert_true(now.result.tier > TIER_NEAREST);
     assert_non_null(strstr(now.result.why[TIER_NEAREST], "cannot be used: crash in first-run"));
@@ -221,7 +221,7 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     win.runners_up[0] = ROWS(5);
     put(now.shipped, &older, win);
     expect(&now, TIER_DRIVER, ROWS(7), "another driver");
-    put(now.ours, &older, record_of(RECORD_BAD, &older, op, ROWS(7)));
+    put(now.user, &older, record_of(RECORD_REJECTION, &older, op, ROWS(7)));
     expect(&now, TIER_DRIVER, ROWS(5), "another driver");
     end(&now);
 }
@@ -233,17 +233,17 @@ static void what_may_be_right_again_runs(void **state)
     scene now;
     begin(&now);
     char op[TUNE_KEY_SIZE];
-    tune_record bad = record_of(RECORD_BAD, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
-    put_win(now.ours, &fixture_board, &fixture_product, ROWS(8));
+    tune_record bad = record_of(RECORD_REJECTION, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
+    put_win(now.user, &fixture_board, &fixture_product, ROWS(8));
     bad.generator = "older";
-    put(now.ours, &fixture_board, bad);
+    put(now.user, &fixture_board, bad);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
     bad.generator = "today";
     bad.reason = tuff__suspicions[1];
-    put(now.ours, &fixture_board, bad);
+    put(now.user, &fixture_board, bad);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
     bad.reason = "crash";
-    put(now.ours, &fixture_board, bad);
+    put(now.user, &fixture_board, bad);
     run_lookup(&now);
     assert_int_equal(now.result.miss, MISS_UNUSABLE);
     end(&now);
@@ -263,10 +263,10 @@ static void shipped_winners_of_today_come_before_old_ones(void **state)
     win.source = "live";
     win.candidate = ROWS(6);
     win.generator = "older";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.generator = "today";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(6), "measured here");
     end(&now);
 }
@@ -284,7 +284,7 @@ static void runners_up_are_seeds(void **state)
     win.runners_up[0] = ROWS(6);
     win.runners_up[1] = ROWS(8);
     win.runners_up[2] = ROWS(7);
-    put(now.ours, &other, win);
+    put(now.user, &other, win);
     run_lookup(&now);
     assert_int_equal(now.result.tier, TIER_SEED);
     assert_string_equal(now.result.seeds[0], ROWS(8));
@@ -302,7 +302,7 @@ static void seeds_are_no_answers(void **state)
     char op[TUNE_KEY_SIZE];
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     win.source = "seed";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "only a seed"));
     assert_int_equal(now.result.miss, MISS_SEED);
@@ -312,7 +312,7 @@ static void seeds_are_no_answers(void **state)
     begin(&now);
     win.source = "live";
     win.generator = "older";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
     assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
@@ -327,7 +327,7 @@ static void a_manifest_is_the_last_word(void **state)
     begin(&now);
     char op[TUNE_KEY_SIZE];
     (void)tuff__key_text(&fixture_product, op);
-    put_win(now.ours, &fixture_board, &fixture_product, ROWS(8));
+    put_win(now.user, &fixture_board, &fixture_product, ROWS(8));
     put(now.shipped, &fixture_board, record_of(RECORD_PIN, &fixture_board, op, ROWS(5)));
     tune_environment other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
@@ -335,7 +335,7 @@ static void a_manifest_is_the_last_word(void **state)
                                    .environment = &fixture_board,
                                    .manifest = now.shipped,
                                    .override_candidate = ROWS(4),
-                                   .stores = (const tune_store *const[]){now.ours},
+                                   .stores = (const tune_store *const[]){now.user},
                                    .store_count = 1,
                                    .is_usable = is_choice};
     tuff__tune_lookup(&request, &now.result);
@@ -363,10 +363,10 @@ static void the_default_is_no_seed(void **state)
     char op[TUNE_KEY_SIZE];
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), "");
     win.generator = "older";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     win.generator = "today";
-    put(now.ours, &fixture_board, win);
+    put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, "", "measured here");
     end(&now);
 }
@@ -379,21 +379,21 @@ static void near_keys_must_fit(void **state)
     tune_key near = fixture_product;
     near.dims[0] = 512;
     now.key.alignment = 8;
-    put_win(now.ours, &fixture_board, &near, ROWS(6)); /* aligned to 16 */
+    put_win(now.user, &fixture_board, &near, ROWS(6)); /* aligned to 16 */
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     near.alignment = 8;
     near.dims[0] = 500; /* less than half */
-    put_win(now.ours, &fixture_board, &near, ROWS(7));
+    put_win(now.user, &fixture_board, &near, ROWS(7));
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
     near.dims[0] = 600;
-    put_win(now.ours, &fixture_board, &near, ROWS(9));
+    put_win(now.user, &fixture_board, &near, ROWS(9));
     expect(&now, TIER_NEAREST, ROWS(9), "600x3072x768");
     near.dims[0] = 1000;
-    put_win(now.ours, &fixture_board, &near, ROWS(10));
+    put_win(now.user, &fixture_board, &near, ROWS(10));
     expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
     near.structure++;
     near.dims[0] = 1023;
-    put_win(now.ours, &fixture_board, &near, ROWS(11));
+    put_win(now.user, &fixture_board, &near, ROWS(11));
     expect(&now, TIER_NEAREST, ROWS(10), "1000x3072x768");
     end(&now);
 }
@@ -410,7 +410,7 @@ static void the_best_seeds_are_kept(void **state)
         other.device_id = 0x7400 + (uint32_t)i;
         other.units = (uint32_t)(96 + 10 * (19 - i));
         snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", 1 + i);
-        put_win(now.ours, &other, &fixture_product, candidate);
+        put_win(now.user, &other, &fixture_product, candidate);
     }
     expect(&now, TIER_SEED, "", "8 seeds for a search");
     for (int i = 0; i < TUNE_SEEDS; i++) {
@@ -512,8 +512,8 @@ static void damage_gives_no_wrong_candidate(void **state)
         bytes[at] = (char)(bytes[at] ^ (1 << at % 8));
         scratch_write("damaged.jsonl", bytes, i % 2 ? at : size);
         bytes[at] = (char)(bytes[at] ^ (1 << at % 8));
-        tuff__store_close(now.ours);
-        assert_int_equal(tuff__store_load(scratch_path("damaged.jsonl"), &now.ours), TUFF_OK);
+        tuff__store_close(now.user);
+        assert_int_equal(tuff__store_load(scratch_path("damaged.jsonl"), &now.user), TUFF_OK);
         run_lookup(&now);
         const char *got = now.result.candidate;
         assert_true(!got[0] || strcmp(got, now.result.tier == TIER_SAME ? ROWS(8) : ROWS(7)) == 0);

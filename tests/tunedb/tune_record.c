@@ -58,9 +58,9 @@ static tune_record record_of(record_kind kind)
     out.kind = kind;
     if (kind == RECORD_ENVIRONMENT)
         out.environment = tuff__hash_text(out.op);
-    if (kind == RECORD_BAD || kind == RECORD_PIN) {
+    if (kind == RECORD_REJECTION || kind == RECORD_PIN) {
         out.reason = "wrong";
-        out.phase = kind == RECORD_BAD ? "verify" : "";
+        out.phase = kind == RECORD_REJECTION ? "verify" : "";
     }
     return out;
 }
@@ -222,7 +222,7 @@ static void texts_that_move_the_cursor_are_refused(void **state)
                  {"del\x7f", LINE_MALFORMED},
                  {"csi \xc2\x9b", LINE_MALFORMED}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        tune_record record = record_of(RECORD_BAD), read;
+        tune_record record = record_of(RECORD_REJECTION), read;
         arena texts = {0};
         text line = {0};
         line_state found;

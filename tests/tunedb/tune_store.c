@@ -53,7 +53,7 @@ static tune_record win_of(const char *op, const char *candidate, uint64_t sample
 static tune_record bad_of(const char *op, const char *candidate)
 {
     tune_record record = win_of(op, candidate, 0);
-    record.kind = RECORD_BAD;
+    record.kind = RECORD_REJECTION;
     record.reason = "wrong";
     record.phase = "verify";
     return record;

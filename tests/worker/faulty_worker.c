@@ -247,7 +247,7 @@ int count_strikes(tuff_device *device)
     tune_store *store = open_device_store(device, environment);
     int at = 0, count = 0;
     for (const tune_record *one; (one = tuff__store_next(store, &at)) != NULL;)
-        count += one->kind == RECORD_BAD && strcmp(one->reason, "crash") == 0;
+        count += one->kind == RECORD_REJECTION && strcmp(one->reason, "crash") == 0;
     tuff__store_close(store);
     return count;
 }

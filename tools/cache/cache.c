@@ -92,7 +92,7 @@ json_t *cache_json_record(const tune_record *record)
                                                     "spread", (json_int_t)record->spread[0],
                                                     (json_int_t)record->spread[1], (json_int_t)record->spread[2],
                                                     (json_int_t)record->spread[3], (json_int_t)record->spread[4]));
-    if (record->kind == RECORD_BAD)
+    if (record->kind == RECORD_REJECTION)
         (void)json_object_update_new(out, json_pack("{s:s, s:s}", "why", record->reason, "phase", record->phase));
     if (record->kind == RECORD_PIN)
         (void)json_object_set_new(out, "by", json_string(record->reason));

@@ -57,7 +57,7 @@ static tuff_status summarize(const tune_store *store, store_summary *out)
     const tune_record *record;
     *out = (store_summary){.newest = tuff__store_newest(store)};
     for (int at = 0; (record = tuff__store_next(store, &at));) {
-        out->bad += record->kind == RECORD_BAD;
+        out->bad += record->kind == RECORD_REJECTION;
         out->pins += record->kind == RECORD_PIN;
         if (record->kind == RECORD_WIN)
             TRY(add_winner(out, record));

@@ -24,7 +24,7 @@ static void print_record(const tune_record *record)
 {
     if (record->kind == RECORD_WIN)
         print_win(record);
-    if (record->kind == RECORD_BAD)
+    if (record->kind == RECORD_REJECTION)
         printf("    bad  %s: %s in %s, %s ago\n", cache_candidate(record->candidate), record->reason,
                record->phase[0] ? record->phase : "use", AGE_TEXT(record->time));
     if (record->kind == RECORD_PIN)

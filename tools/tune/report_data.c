@@ -138,7 +138,7 @@ static json_t *rejected_of(const tuff_cache *cache, hash128 environment, hash128
     const tune_record *record;
     for (int i = 0; i < cache->count; i++)
         for (int at = 0; (record = tuff__store_next(cache->files[i].store, &at));)
-            if (record->kind == RECORD_BAD && tuff__is_same_hash(record->environment, environment) &&
+            if (record->kind == RECORD_REJECTION && tuff__is_same_hash(record->environment, environment) &&
                 tuff__is_same_hash(record->key, key))
                 (void)json_array_append_new(
                     list, json_pack("{s:o, s:o, s:o}", "candidate", cache_json_text(record->candidate), "why",

@@ -256,8 +256,8 @@ static tuff_status find_keys(server *self)
     *session = (tuning_session){.fusion = &self->fusion,
                                 .options = options,
                                 .device = self->device,
-                                .bench = self->device,
-                                .had_bench = true,
+                                .measure_device = self->device,
+                                .had_own_device = true,
                                 .log = -1,
                                 .is_background = self->job.tuning.background,
                                 .survives_crashes = !self->job.tuning.background,
@@ -382,7 +382,7 @@ static void end(server *self)
     tuff__fusion_free(&self->fusion);
     tuff_graph_destroy(self->graph);
     atomic_store(&shared.journal, NULL);
-    if (session->bench)
+    if (session->measure_device)
         tuff__session_close_device(session);
     else
         tuff_device_close(self->device);

@@ -161,7 +161,7 @@ bool graph_result_says_little(const graph_result *self)
            (self->largest == 0 || (double)self->wide > WIDE * (double)self->count);
 }
 
-static const char *verdict(const graph_result *self)
+static const char *outcome(const graph_result *self)
 {
     if (self->wrong > 0)
         return "FAILED";
@@ -177,7 +177,7 @@ void graph_result_print(const graph_result *self)
         snprintf(name, sizeof name, "array number %d", self->number);
     tuff__text_one_line(name);
     printf("%-36s %-5s %-14s %10.3g %9.2g %11.2g  %s\n", name, tuff_dtype_name(self->dtype), SHAPE_TEXT(self->shape),
-           self->largest, self->error, self->ratio, verdict(self));
+           self->largest, self->error, self->ratio, outcome(self));
     if (self->wrong > 0)
         printf("    %s\n", self->failure);
 }
@@ -187,10 +187,10 @@ void graph_result_print_json(const graph_result *self)
     printf("  {\"name\": ");
     cli_print_json_text(self->name);
     printf(", \"kind\": \"%s\", \"number\": %d, \"dtype\": \"%s\", \"elements\": %" PRId64
-           ", \"largest\": %.6g, \"error\": %.4g, \"worst_over_bar\": %.4g, \"verdict\": \"%s\", \"wrong\": %" PRId64
+           ", \"largest\": %.6g, \"error\": %.4g, \"worst_over_bar\": %.4g, \"outcome\": \"%s\", \"wrong\": %" PRId64
            ", \"failure\": ",
            self->is_array ? "array" : "output", self->number, tuff_dtype_name(self->dtype), self->count, self->largest,
-           self->error, self->ratio < 1e300 ? self->ratio : 1e300, verdict(self), self->wrong);
+           self->error, self->ratio < 1e300 ? self->ratio : 1e300, outcome(self), self->wrong);
     cli_print_json_text(self->failure);
     printf("}");
 }

@@ -657,7 +657,7 @@ static void build_operands(builder *self)
             self->impossible = true;
             return;
         }
-        const bool produced = self->fusion->facts[base->id].prologue_fused;
+        const bool produced = self->fusion->facts[base->id].is_producer;
         chain->operand_buffers[i] = produced ? 0 : buffer_of(self, base->id, base->outputs[0].dtype, false);
         chain->operand_bases[i] = affine_of(&layout);
         for (int k = 0; k < 2; ++k) {

@@ -300,7 +300,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
         status = tuff__merge_tasks(out);
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
-        status = tuff__fuse_prologues(out);
+        status = tuff__fuse_producers(out);
     if (status == TUFF_OK)
         status = tuff__choose_storage(out);
     if (status == TUFF_OK)

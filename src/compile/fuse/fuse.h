@@ -42,8 +42,8 @@ typedef struct node_facts {
     bool compared;       /* several kernels may compare it for equality: computed once, stored at full precision */
     bool computed_once;  /* compared, and another computation of it may round differently */
     bool no_epilogue;    /* a matmul without an epilogue */
-    bool prologue_fused; /* not materialized though a matmul's operand: computed where the matmul loads it */
-    bool patches;        /* a prologue that makes a convolution's patches, in each matmul that reads them */
+    bool is_producer;    /* not materialized though a matmul's operand: computed where the matmul loads it */
+    bool patches;        /* a producer that makes a convolution's patches, in each matmul that reads them */
     bool row_major;      /* must be row-major, because a chain cannot address it otherwise */
     bool has_layout;     /* its memory has the layout `layout` instead of a row-major one */
     view layout;
@@ -68,7 +68,7 @@ struct fusion {
     tuff_family family;
     tuff_precision precision;
     tuff_precision matmul_precision; /* what f32 factors are rounded to if the device has matrix units */
-    bool by_library;                 /* a library computes matmuls, which then have no prologues and epilogues */
+    bool by_library;                 /* a library computes matmuls, which then have no producers and epilogues */
     int buffer_limit;                /* buffers that one kernel can bind */
     int *recomputation_begins;       /* by recomputation number: the id of its first node */
     pass_choices *passes;            /* borrowed while the fusion is made; may be NULL */
@@ -116,7 +116,7 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
 const node *tuff__operand_view(const struct fusion *fusion, const tuff_tensor *operand, view *out,
                                const node **give_up);
 /* Does the same for an operand of a matmul, which may also be under a cast from f16 or bf16 to f32. A node fused as a
-   prologue is treated as if it lay in memory row-major. */
+   producer is treated as if it lay in memory row-major. */
 const node *tuff__factor_view(const struct fusion *fusion, const tuff_tensor *operand, view *out, const node **give_up);
 
 /* Whether a task stores no elements at all. */
@@ -155,7 +155,7 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
    the graph must be fused again. */
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);
 /* Moves maps that only one operand of a matmul needs into the matmul's loads, if that takes less time. */
-tuff_status tuff__fuse_prologues(struct fusion *fusion);
+tuff_status tuff__fuse_producers(struct fusion *fusion);
 typedef bool (*task_visitor)(struct fusion *fusion, int index, void *state);
 /* Calls visit for every task whose results the task reads, until a call returns true. Returns whether one did. */
 bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visitor visit, void *state);

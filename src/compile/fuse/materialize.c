@@ -27,7 +27,7 @@ static bool is_widening(const node *at)
    first. */
 static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
-    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].prologue_fused) {
+    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].is_producer) {
         *out = tuff__fusion_layout(fusion, at);
         return at;
     }
@@ -85,7 +85,7 @@ static bool makes_patches(struct fusion *fusion, const node *at)
     if (!found || facts->materialized || facts->forced || facts->is_output || fusion->mode != TUFF_FUSE_ALL ||
         fusion->by_library || tuff__uses_registers(&policy))
         return false;
-    facts->prologue_fused = facts->patches = true;
+    facts->is_producer = facts->patches = true;
     if (!tuff__op_is_source(image->op) && !fusion->facts[image->id].materialized) {
         fusion->facts[image->id].materialized = true;
         if (image->op == OP_CONCAT)

@@ -168,12 +168,12 @@ tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cach
 {
     char name[STORE_NAME_SIZE];
     tune_store *store;
-    int ours = 0;
+    int at = 0;
     (void)tuff__tune_store_name(environment, name);
-    for (; ours < self->count && !self->files[ours].is_shipped; ours++)
-        if (strcmp(self->files[ours].name, name) == 0) {
-            *out = &self->files[ours];
-            return tuff__store_set_environment(self->files[ours].store, environment);
+    for (; at < self->count && !self->files[at].is_shipped; at++)
+        if (strcmp(self->files[at].name, name) == 0) {
+            *out = &self->files[at];
+            return tuff__store_set_environment(self->files[at].store, environment);
         }
     TRY(tuff__tune_open(environment, &store));
     if (!tuff__store_file(store)[0]) {
@@ -181,8 +181,8 @@ tuff_status tuff__cache_own_file(tuff_cache *self, const char *environment, cach
         tuff__store_close(store);
         return status;
     }
-    TRY(add_file(self, store, tuff__store_file(store), false, environment, ours));
-    *out = &self->files[ours];
+    TRY(add_file(self, store, tuff__store_file(store), false, environment, at));
+    *out = &self->files[at];
     return TUFF_OK;
 }
 

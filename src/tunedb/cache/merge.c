@@ -37,7 +37,7 @@ static tuff_status merge_record(merging *self, const tune_record *record)
     if (!existing)
         return tuff__store_add(self->out, record);
     const bool better = is_better(record, existing);
-    if (record->kind != RECORD_BAD && strcmp(record->candidate, existing->candidate) != 0) {
+    if (record->kind != RECORD_REJECTION && strcmp(record->candidate, existing->candidate) != 0) {
         self->counts->conflicts++;
         if (self->on_conflict)
             self->on_conflict(better ? record : existing, better ? existing : record, self->state);

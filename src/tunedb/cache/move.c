@@ -20,7 +20,7 @@ static tuff_status write_record(exporting *to, const tune_record *record)
     if (to->form == TUFF_CACHE_EXPORT_ANONYMOUS)
         copy.time -= copy.time % DAY;
     to->counts->winners += record->kind == RECORD_WIN;
-    to->counts->rejected += record->kind == RECORD_BAD;
+    to->counts->rejected += record->kind == RECORD_REJECTION;
     to->counts->pins += record->kind == RECORD_PIN;
     to->counts->environments += record->kind == RECORD_ENVIRONMENT;
     return tuff__record_write(&copy, to->lines);
@@ -158,13 +158,13 @@ static bool is_kept(const tune_store *here, const tune_record *record)
     const tune_record *known = tuff__store_superseded(here, record);
     if (record->kind == RECORD_PIN)
         return known && known->time >= record->time;
-    if (record->kind == RECORD_BAD)
+    if (record->kind == RECORD_REJECTION)
         return known != NULL;
     return known &&
            (tuff__record_is_seed(record) || known->time >= record->time || tuff__record_is_weaker(record, known));
 }
 
-/* A candidate that was rejected elsewhere is forbidden here too, but must not count as one of today's crashes, which
+/* A candidate that was rejected elsewhere is rejected here too, but must not count as one of today's crashes, which
    would end measuring here. So its time is at least a day in the past. */
 static uint64_t backdate_rejection(const tune_record *record)
 {
@@ -181,7 +181,7 @@ static tuff_status import_record(importing *self, const file_environment *where,
         return TUFF_OK;
     if (record->kind == RECORD_WIN && !tuff__record_is_seed(record))
         copy.source = self->as_seed ? "seed" : "import";
-    if (record->kind == RECORD_BAD)
+    if (record->kind == RECORD_REJECTION)
         copy.time = backdate_rejection(record);
     TRY(tuff__cache_own_file(self->into, where->source, &to));
     if (is_kept(to->store, &copy)) {

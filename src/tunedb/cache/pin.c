@@ -13,8 +13,8 @@ tuff_status tuff__cache_canonical_candidate(const char *source, text *out)
     return tuff__text_status(out);
 }
 
-/* Returns the record that forbids the pin today. Rejections of other kernel texts and mere suspicions of a default do
-   not count. */
+/* Returns the rejection that applies to the pin today. Rejections of other kernel texts and mere suspicions of a
+   default do not count. */
 static const tune_record *find_rejection(const tuff_cache *self, const tune_record *pin)
 {
     tune_key key;
@@ -22,10 +22,10 @@ static const tune_record *find_rejection(const tuff_cache *self, const tune_reco
     const bool is_valid_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
     const char *const today = is_valid_key ? tuff__kernel_hash(key.family, generator) : NULL;
     for (int i = 0; i < self->count; i++) {
-        const tune_record *bad =
+        const tune_record *rejection =
             tuff__store_rejection(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
-        if (tuff__record_forbids(bad, today))
-            return bad;
+        if (tuff__record_rejects(rejection, today))
+            return rejection;
     }
     return NULL;
 }
@@ -35,11 +35,11 @@ tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const 
     tune_record pin = tuff__record_make(RECORD_PIN, environment, op, candidate);
     tune_environment parts;
     pin.reason = "user";
-    const tune_record *bad = find_rejection(self, &pin);
-    if (bad && tuff__environment_parse(environment, &parts) == TUFF_OK)
+    const tune_record *rejection = find_rejection(self, &pin);
+    if (rejection && tuff__environment_parse(environment, &parts) == TUFF_OK)
         return FAIL(TUFF_E_UNSUPPORTED, "cannot pin %s on %s: it was rejected there, %s in %s",
-                    candidate[0] ? candidate : "default", parts.device, bad->reason,
-                    bad->phase[0] ? bad->phase : "use");
+                    candidate[0] ? candidate : "default", parts.device, rejection->reason,
+                    rejection->phase[0] ? rejection->phase : "use");
     return tuff__cache_add(self, environment, &pin);
 }
 

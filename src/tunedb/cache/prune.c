@@ -8,7 +8,7 @@
 #include "tunedb/kernel_hash.h"
 #include "tunedb/tidy.h"
 
-static bool is_ours(const cache_file *file)
+static bool is_prunable(const cache_file *file)
 {
     return file->is_wanted && !file->is_shipped;
 }
@@ -30,7 +30,7 @@ static bool has_old_driver(const tuff_cache *self, const cache_file *file)
 static tuff_status find_old_drivers(const tuff_cache *self, pruning *state)
 {
     for (int i = 0; i < self->count; i++) {
-        if (!is_ours(&self->files[i]) || !has_old_driver(self, &self->files[i]))
+        if (!is_prunable(&self->files[i]) || !has_old_driver(self, &self->files[i]))
             continue;
         if (!GROW(state->old, state->old_count, state->old_capacity))
             return TUFF_E_OOM_HOST;
@@ -42,15 +42,15 @@ static tuff_status find_old_drivers(const tuff_cache *self, pruning *state)
 /* Finds the cutoff for the size limit. Shipped files do not count towards it. */
 static tuff_status find_size_cutoff(const tuff_cache *self, pruning *state)
 {
-    const tune_store **ours = tuff__calloc((size_t)self->count + 1, sizeof(tune_store *));
+    const tune_store **stores = tuff__calloc((size_t)self->count + 1, sizeof(tune_store *));
     int count = 0;
-    if (!ours)
+    if (!stores)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < self->count; i++)
-        if (is_ours(&self->files[i]))
-            ours[count++] = self->files[i].store;
-    const tuff_status status = tuff__tidy_cutoff(ours, count, state->options.max_bytes, &state->size_cutoff);
-    tuff__free((void *)ours);
+        if (is_prunable(&self->files[i]))
+            stores[count++] = self->files[i].store;
+    const tuff_status status = tuff__tidy_cutoff(stores, count, state->options.max_bytes, &state->size_cutoff);
+    tuff__free((void *)stores);
     return status;
 }
 
@@ -125,7 +125,7 @@ tuff_status tuff_cache_prune(tuff_cache *cache, const tuff_cache_prune_options *
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
     TRY(tuff__prune_begin(cache, options ? options : &nothing, &self));
     for (int i = 0; i < cache->count; i++) {
-        if (!is_ours(&cache->files[i]))
+        if (!is_prunable(&cache->files[i]))
             continue;
         sums.bytes_before += tuff__store_count(cache->files[i].store).bytes;
         const tuff_status status = tuff__prune_file(cache, i, &self);

@@ -31,7 +31,7 @@ static void count_records(const tune_store *store, tuff_cache_file_info *out)
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         out->winners += record->kind == RECORD_WIN;
-        out->rejected += record->kind == RECORD_BAD;
+        out->rejected += record->kind == RECORD_REJECTION;
         out->pins += record->kind == RECORD_PIN;
     }
 }
@@ -65,7 +65,7 @@ tuff_status tuff_cache_file(const tuff_cache *cache, int index, tuff_cache_file_
 void tuff__cache_fill_record(const tuff_cache *self, const tune_record *record, int file, tuff_cache_record *out)
 {
     static const tuff_cache_kind kinds[] = {
-        [RECORD_WIN] = TUFF_CACHE_WINNER, [RECORD_BAD] = TUFF_CACHE_REJECTED, [RECORD_PIN] = TUFF_CACHE_PIN};
+        [RECORD_WIN] = TUFF_CACHE_WINNER, [RECORD_REJECTION] = TUFF_CACHE_REJECTED, [RECORD_PIN] = TUFF_CACHE_PIN};
     const char *environment = self ? tuff__cache_environment(self, record->environment) : NULL;
     *out = (tuff_cache_record){.kind = kinds[record->kind],
                                .key = record->op,

@@ -48,7 +48,7 @@ static void check_environment(checking *self, int line, const tune_record *recor
 
 static void check_record(checking *self, int line, const tune_record *record)
 {
-    const tune_record *bad;
+    const tune_record *rejection;
     const char *subject, *generator = record->generator[0] ? record->generator : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
         check_environment(self, line, record);
@@ -59,13 +59,13 @@ static void check_record(checking *self, int line, const tune_record *record)
         self->found.orphans++;
         report_finding(self, line, "unknown environment", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
-               (bad = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
-                                            generator)) &&
-               tuff__record_forbids(bad, generator)) {
+               (rejection = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
+                                                  generator)) &&
+               tuff__record_rejects(rejection, generator)) {
         self->found.rejected++;
         report_finding(self, line,
                        record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",
-                       bad->reason);
+                       rejection->reason);
     } else {
         self->found.ok++;
     }
@@ -254,8 +254,8 @@ tuff_status tuff_cache_verify_file(const char *path, tuff_cache_finding finding,
 static bool is_rejection(const tune_record *record, void *state)
 {
     int *count = state;
-    *count += record->kind == RECORD_BAD;
-    return record->kind == RECORD_BAD;
+    *count += record->kind == RECORD_REJECTION;
+    return record->kind == RECORD_REJECTION;
 }
 
 tuff_status tuff_cache_forget_rejected(tuff_cache *cache, int *count)

@@ -334,9 +334,9 @@ static void refuse_wrong_events(const application *app, tuff_device *device)
 {
     const user_event_calls user = load_user_events();
     const int sites[] = {SITE_EnqueueMarkerWithWaitList, SITE_Flush};
-    cl_event foreign = create_gate(&user, app->other), ours = create_gate(&user, app->context);
+    cl_event foreign = create_gate(&user, app->other), own = create_gate(&user, app->context);
     void *event = &foreign;
-    assert_int_equal(user.set(ours, CL_COMPLETE), CL_SUCCESS);
+    assert_int_equal(user.set(own, CL_COMPLETE), CL_SUCCESS);
     assert_int_equal(tuff_opencl_enqueue_wait(device, foreign), TUFF_E_USAGE);
     assert_int_equal(tuff_opencl_enqueue_wait(device, NULL), TUFF_E_USAGE);
     assert_int_equal(tuff_opencl_enqueue_signal(device, NULL), TUFF_E_USAGE);
@@ -352,11 +352,11 @@ static void refuse_wrong_events(const application *app, tuff_device *device)
         assert_ptr_equal(event, &foreign);
         assert_int_equal(faults.alive, before);
         arm(sites[i], 1, 1, CL_OUT_OF_HOST_MEMORY);
-        assert_int_equal(tuff_opencl_enqueue_wait(device, ours), TUFF_E_OOM_HOST);
+        assert_int_equal(tuff_opencl_enqueue_wait(device, own), TUFF_E_OOM_HOST);
     }
     disarm();
     tuff__cl.ReleaseEvent(foreign);
-    tuff__cl.ReleaseEvent(ours);
+    tuff__cl.ReleaseEvent(own);
 }
 
 static void order_by_events(const application *app)

@@ -1,4 +1,4 @@
-/* Prologues: a map that only one operand of a matmul needs (a scale, a mask, an activation) is computed where the
+/* Producers: a map that only one operand of a matmul needs (a scale, a mask, an activation) is computed where the
    matmul loads the operand, if that takes less time than a task of its own. They are tried after all other ways to join
    tasks. */
 #include "compile/fuse/fuse.h"
@@ -19,7 +19,7 @@ static bool has_single_reader(const struct fusion *fusion, const node *at)
 static const node *find_producer(const struct fusion *fusion, const tuff_tensor *operand)
 {
     const node *at = operand->node;
-    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && !fusion->facts[at->id].prologue_fused &&
+    while (tuff__op_is_view(at->op) && !fusion->facts[at->id].materialized && !fusion->facts[at->id].is_producer &&
            has_single_reader(fusion, at))
         at = at->inputs[0]->node;
     const node_facts *facts = &fusion->facts[at->id];
@@ -70,7 +70,7 @@ static double ops_of_element(fused_chain *chain, int operand)
     return ops;
 }
 
-/* Whether a prologue pays: computing the chain with every load of an element must take less time than a task of its
+/* Whether a producer pays: computing the chain with every load of an element must take less time than a task of its
    own, which costs a dispatch, a pass that stores the elements, one that reads them, and the chain once. */
 static bool is_profitable(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain,
                           int operand)
@@ -85,21 +85,21 @@ static bool is_profitable(const struct fusion *fusion, const struct task *task, 
     return loads * chains < cost.launch + 2 * sizeof(float) * count / rate + chains;
 }
 
-static tuff_status try_prologue(struct fusion *fusion, struct task *task, const node *at, int operand)
+static tuff_status try_producer(struct fusion *fusion, struct task *task, const node *at, int operand)
 {
     node_facts *facts = &fusion->facts[at->id];
     fused_chain chain;
     const node *give_up;
     bool impossible;
     facts->materialized = false;
-    facts->prologue_fused = true;
+    facts->is_producer = true;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
     const bool possible = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
-    facts->prologue_fused = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
-                                                           is_profitable(fusion, task, at, &chain, operand));
-    facts->materialized = !facts->prologue_fused;
+    facts->is_producer = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
+                                                        is_profitable(fusion, task, at, &chain, operand));
+    facts->materialized = !facts->is_producer;
     tuff__chain_free(&chain);
-    if (!facts->prologue_fused)
+    if (!facts->is_producer)
         return TUFF_OK;
     tuff__free(fusion->tasks[facts->task].reads);
     fusion->tasks[facts->task] = (struct task){.kind = TASK_NONE};
@@ -115,7 +115,7 @@ static bool reads_narrow(const struct fusion *fusion)
     return fusion->precision != TUFF_PRECISION_F32 && !tuff__uses_registers(&policy);
 }
 
-tuff_status tuff__fuse_prologues(struct fusion *fusion)
+tuff_status tuff__fuse_producers(struct fusion *fusion)
 {
     if (fusion->by_library || fusion->family == TUFF_FAMILY_COOPERATIVE || reads_narrow(fusion))
         return TUFF_OK;
@@ -124,7 +124,7 @@ tuff_status tuff__fuse_prologues(struct fusion *fusion)
             struct task *task = &fusion->tasks[i];
             const node *at = find_producer(fusion, task->core->inputs[k]);
             if (at != NULL && saves_memory(fusion, at))
-                TRY(try_prologue(fusion, task, at, k));
+                TRY(try_producer(fusion, task, at, k));
         }
     return TUFF_OK;
 }
