@@ -121,7 +121,12 @@ class Checker:
     def prepare(self):
         """Prepares a folder with the files that commands read, a device, and a key of a cache of shipped records."""
         share = sorted((self.source / "share/tuff/tune").glob("*.jsonl"), key=lambda file: file.stat().st_size)
-        self.environment = dict(os.environ, TUFF_CACHE_DIR=str(self.work / "cache"), TUFF_SHARE_DIR=str(self.work))
+        cache = self.work / "cache"
+        cache.mkdir(mode=0o700)
+        self.environment = dict(os.environ, TUFF_CACHE_DIR=str(cache), TUFF_SHARE_DIR=str(self.work))
+        # Compiled programs of other tests; compiling takes most of the time.
+        for program in pathlib.Path(os.environ.get("TUFF_CACHE_DIR", "nowhere")).glob("*.program"):
+            shutil.copy(program, cache)
         for name in ("TUFF_TUNE", "TUFF_DEVICE"):
             self.environment.pop(name, None)
         os.symlink(self.build, self.work / "build")

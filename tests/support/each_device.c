@@ -19,8 +19,8 @@
 #include "base/hash.h"
 #include "each_device.h"
 
-static char folder[64];
-static char shared[512]; /* the cache folder that was set before the first fresh one; "": none */
+static char folder[64], subfolder[600]; /* "": not in use */
+static char shared[512];                /* the cache folder that was set before the first fresh one; "": none */
 
 int use_empty_cache(void **state)
 {
@@ -35,34 +35,27 @@ static bool ends_with(const char *name, const char *end)
     return length >= end_length && strcmp(name + length - end_length, end) == 0;
 }
 
-static void copy_record(const char *from, const char *name)
+/* Copies what compiling and the self-test left in a cache folder into another one. Copies, because the cache refuses
+   files that have a second link. A file that is cut short is just made again. */
+static void copy_programs(const char *from, const char *to)
 {
-    char path[600];
-    unsigned char bytes[4096];
-    (void)snprintf(path, sizeof path, "%s/%s", from, name);
-    FILE *file = fopen(path, "rb");
-    const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
-    if (file)
-        (void)fclose(file);
-    (void)snprintf(path, sizeof path, "%s/%s", folder, name);
-    file = size > 0 && size < sizeof bytes ? fopen(path, "wb") : NULL;
-    if (!file)
-        return;
-    (void)fwrite(bytes, 1, size, file); /* a truncated record is just made again */
-    (void)fclose(file);
-}
-
-/* Links the shared cache's compiled programs into a folder. Where the file system has no links, they are compiled
-   again. */
-static void link_programs(const char *to)
-{
-    DIR *directory = shared[0] ? opendir(shared) : NULL;
+    static unsigned char bytes[1 << 20];
+    DIR *directory = from[0] ? opendir(from) : NULL;
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
-        char from[1024], path[1024];
-        (void)snprintf(from, sizeof from, "%s/%s", shared, entry->d_name);
+        char path[1024];
+        if (!ends_with(entry->d_name, ".program") && !ends_with(entry->d_name, ".device"))
+            continue;
+        (void)snprintf(path, sizeof path, "%s/%s", from, entry->d_name);
+        FILE *file = fopen(path, "rb");
+        const size_t size = file ? fread(bytes, 1, sizeof bytes, file) : 0;
+        if (file)
+            (void)fclose(file);
         (void)snprintf(path, sizeof path, "%s/%s", to, entry->d_name);
-        if (ends_with(entry->d_name, ".program"))
-            (void)link(from, path);
+        file = size > 0 && size < sizeof bytes ? fopen(path, "wb") : NULL;
+        if (!file)
+            continue;
+        (void)fwrite(bytes, 1, size, file);
+        (void)fclose(file);
     }
     if (directory)
         (void)closedir(directory);
@@ -77,17 +70,12 @@ int use_fresh_cache(void **state)
     is_known = true;
     if (use_empty_cache(state) != 0)
         return -1;
-    DIR *directory = shared[0] ? opendir(shared) : NULL;
-    for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;)
-        if (ends_with(entry->d_name, ".device"))
-            copy_record(shared, entry->d_name);
-    if (directory)
-        (void)closedir(directory);
-    link_programs(folder);
+    copy_programs(shared, folder);
     return 0;
 }
 
-/* Removes an entry of a cache folder, whose compiled programs go to the shared cache. */
+/* Removes an entry of a cache folder. Compiled programs that the shared cache lacks move there if it is on the same
+   disk. */
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *position)
 {
     (void)status;
@@ -102,6 +90,7 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 int drop_cache(void **state)
 {
     (void)state;
+    subfolder[0] = '\0';
     return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
@@ -112,11 +101,12 @@ const char *cache_folder(void)
 
 void use_cache_subfolder(const char *name)
 {
-    static char inner[600];
-    (void)snprintf(inner, sizeof inner, "%s/%s", folder, name);
-    assert_int_equal(setenv("TUFF_CACHE_DIR", inner, 1), 0);
-    if (shared[0] && mkdir(inner, 0700) == 0)
-        link_programs(inner);
+    char before[600];
+    strcpy(before, subfolder[0] ? subfolder : folder);
+    (void)snprintf(subfolder, sizeof subfolder, "%s/%s", folder, name);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", subfolder, 1), 0);
+    if (shared[0] && mkdir(subfolder, 0700) == 0)
+        copy_programs(before, subfolder);
 }
 
 int count_cache_files(const char *suffix, char *path, size_t size)
@@ -263,14 +253,14 @@ void leave_out_device(const char *reason)
     is_left_out = true;
 }
 
-/* Whether a device belongs to a set. All tests of a program draw the same driver of an API, so that each test reuses
-   the kernels that earlier ones compiled. */
+/* Whether a device belongs to a set. All tests of a program draw the same driver, so that each test reuses the kernels
+   that earlier ones compiled. */
 static bool is_among(device_set which, const tuff_device_info *info)
 {
     if (info->device_class == TUFF_DEVICE_REFERENCE)
         return which == ALL_DEVICES || which == DRAWN_DEVICES;
     if (which == DRAWN_DRIVERS || which == DRAWN_DEVICES)
-        return is_drawn_driver_of_api(info->selector, 0);
+        return is_drawn(info->selector, 0);
     return which != LAST_DRIVERS || is_last_driver_of_api(info->selector);
 }
 

@@ -46,11 +46,11 @@ bool is_drawn_for_device(const tuff_device *device, int number);
 bool is_drawn_for_device_per_api(const tuff_device *device, int number);
 /* Whether an item that runs on a single driver of any API is drawn for the device's API. */
 bool is_drawn_for_api(const tuff_device *device, int number);
-/* For tests that hardly depend on the device: run on one driver of each API, drawn per program, or on all in a thorough
-   run. Skip as for_each_driver does. for_drawn_devices adds the reference. */
+/* For tests that hardly depend on the device: run on one driver, drawn per program, or on all in a thorough run. Skip
+   as for_each_driver does. for_drawn_devices adds the reference. */
 void for_drawn_drivers(void (*test)(tuff_device *device));
 void for_drawn_devices(void (*test)(tuff_device *device));
-/* The same, but always on the last driver of each API: for tests of tuning, which must finish in time, and for kernels
+/* The same, but on the last driver of each API: for tests of tuning, which must finish in time, and for kernels
    that drivers take long to compile. */
 void for_each_api(void (*test)(tuff_device *device));
 /* For tests that hardly depend on the API either: runs on the last driver of the API that is drawn for the number, or

@@ -269,6 +269,8 @@ if [ "$first" != reference ]; then
     enough='[1-9][0-9]* known, ' budget=2s
     [ "${TUFF_SUITE:-}" != thorough ] || enough='[1-9][0-9]* known, 0 measured, ' budget=8s
     tiny="--layers 1 --heads 1 --width 16 --context 8 --batch 1"
+    mkdir -m 700 "$work/tuned" "$work/none"
+    find_programs "${TUFF_CACHE_DIR:-nowhere}" -exec cp -t "$work/tuned" {} + -exec cp -t "$work/none" {} +
     for attempt in 1 2 3 4 5 6 7 8 9 10 11 12; do
         TUFF_CACHE_DIR=$work/tuned "$tuff" tune warm --device "$first" $tiny --tune quick --tune-budget $budget >out 2>&1 ||
             fail "tune warm: $(cat out)"

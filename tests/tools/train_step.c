@@ -237,7 +237,7 @@ static void check_large(tuff_device *device)
 static void a_step_without_a_line_asks_for_nothing(void **state)
 {
     (void)state;
-    for_each_api(check_device);
+    for_drawn_api(1, check_device);
 }
 
 static void nor_does_one_with_everything(void **state)

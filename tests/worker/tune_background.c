@@ -80,7 +80,7 @@ static void measure_and_remember(tuff_device *device)
 static void winners_are_remembered(void **state)
 {
     (void)state;
-    for_each_api(measure_and_remember);
+    for_drawn_api(1, measure_and_remember);
 }
 
 /* Gets the results and the hash of a plan that is compiled with the stored winners. */
@@ -151,7 +151,7 @@ static void take_over(tuff_device *device)
 static void what_is_found_takes_over(void **state)
 {
     (void)state;
-    for_each_api(take_over);
+    for_drawn_api(2, take_over);
 }
 
 /* Winners do not take effect while a run is pending; the first run after it uses them. */

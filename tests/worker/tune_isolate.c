@@ -83,7 +83,7 @@ static void measure_apart(tuff_device *device)
 static void a_worker_measures(void **state)
 {
     (void)state;
-    for_each_api(measure_apart);
+    for_drawn_api(2, measure_apart);
 }
 
 static void crash_once(tuff_device *device)
@@ -101,7 +101,7 @@ static void crash_once(tuff_device *device)
 static void a_crash_costs_a_candidate(void **state)
 {
     (void)state;
-    for_each_api(crash_once);
+    for_drawn_api(3, crash_once);
 }
 
 static void crash_always(tuff_device *device)

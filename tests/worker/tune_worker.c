@@ -57,7 +57,7 @@ static void measure_apart(tuff_device *device)
 static void a_worker_measures(void **state)
 {
     (void)state;
-    for_each_api(measure_apart);
+    for_drawn_api(1, measure_apart);
 }
 
 /* The candidate is struck, the worker is restarted, and the rest is tuned. */
@@ -80,7 +80,7 @@ static void crash_once(tuff_device *device)
 static void a_crash_costs_a_candidate(void **state)
 {
     (void)state;
-    for_each_api(crash_once);
+    for_drawn_api(0, crash_once);
 }
 
 /* A device's tuning ends after two within a day. */
