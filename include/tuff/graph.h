@@ -149,8 +149,9 @@ typedef struct tuff_compile_options {
 
 /* Compiles the graph for its device. options may be NULL: the defaults. Returns NULL on failure; tuff_last_status() and
    tuff_error() then give the reason: the graph's first error, an op that the device cannot run, memory. The graph may
-   be extended and compiled again. The plan is verified before it can run, unless the environment has TUFF_VERIFY=0; a
-   failed verification is TUFF_E_COMPILE. Destroy the plan with tuff_plan_destroy before the device is closed. */
+   be extended and compiled again. Kernels are compiled on all processors at once where the driver can do that. The plan
+   is verified before it can run, unless the environment has TUFF_VERIFY=0; a failed verification is TUFF_E_COMPILE.
+   Destroy the plan with tuff_plan_destroy before the device is closed. */
 TUFF_API tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options);
 /* Waits for the plan's runs and frees it. NULL is allowed. On drivers that have to compile a kernel again to produce
    its binary (PoCL), this call produces and stores the binaries of kernels that ran, so that the next start compiles
