@@ -418,7 +418,7 @@ static void check_library(tuff_device *device)
     }
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        if (is_thorough() || drawn_turn("library", (int)i, 2) == 0)
+        if (is_thorough() || drawn_turn("library", (int)i, 4) == 0)
             try_case(device, info.name, &cases[i], drawn_turn("epilogue", (int)i, 2) == 0,
                      drawn_turn("array", (int)i, 3) == 0, &library, NULL);
     tuff_graph *graph = tuff_graph_create(device);
