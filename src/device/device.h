@@ -127,8 +127,8 @@ bool tuff__device_compiles_in_parallel(const tuff_device *device);
 /* tuff__program_get for threads that compile ahead of the one that uses the device: does not hold the device's lock,
    unless the driver needs that. If two threads make the same program at once, one of the two is shared and only that
    one is counted. If memory runs short, the pool is not trimmed, and the call fails with TUFF_E_OOM_DEVICE. There is no
-   time limit, but another thread may call tuff__device_give_up_compiles: *begun is when the compiler got the request;
-   0: it has not got it yet, or is done. */
+   time limit, but another thread may call tuff__device_give_up_compiles, unless begun is NULL: *begun is when the
+   compiler got the request; 0: it has not got it yet, or is done. */
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out);
 /* Ends the waiting of all tuff__program_prepare calls of other threads that are in the compiler: the device is lost,

@@ -57,7 +57,8 @@ typedef struct program_build {
     const program_request *request;
     char *key;
     bool costly;             /* getting its bytes would cost a compilation */
-    _Atomic uint64_t *begun; /* if not NULL, works without the device's lock: see tuff__create_concurrently */
+    bool is_unlocked;        /* is made without the device's lock */
+    _Atomic uint64_t *begun; /* is_unlocked: if not NULL, another thread may give up: see tuff__create_concurrently */
 } program_build;
 
 /* Makes one attempt; the blobs are as in driver.program_create. */
@@ -67,6 +68,8 @@ static tuff_status create(const program_build *self, blob cached, blob *made, dr
     const driver *calls = device->driver;
     if (self->begun)
         return tuff__create_concurrently(device, self->request, cached, self->begun, made, out);
+    if (self->is_unlocked)
+        return calls->program_create(device->handle, self->request, cached, made, out);
     if (device->compile_limit > 0)
         return tuff__create_watched(device, self->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
@@ -234,7 +237,7 @@ static tuff_status publish_program(tuff_device *device, program *made, program *
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out)
 {
-    program_build self = {.device = device, .request = request, .begun = begun};
+    program_build self = {.device = device, .request = request, .is_unlocked = true, .begun = begun};
     program *made;
     *out = NULL;
     if (!tuff__device_compiles_in_parallel(device))
@@ -263,8 +266,7 @@ typedef struct preparation {
 static void prepare(void *user, int index)
 {
     const preparation *self = (preparation *)user + index;
-    _Atomic uint64_t begun = 0;
-    if (tuff__program_prepare(self->device, self->request, &begun, self->out) != TUFF_OK)
+    if (tuff__program_prepare(self->device, self->request, NULL, self->out) != TUFF_OK)
         *self->out = NULL;
 }
 
@@ -288,8 +290,8 @@ static int list_preparations(tuff_device *device, const program_request *request
 
 void tuff__programs_prepare(tuff_device *device, const program_request *requests, int count, program **out)
 {
-    const bool can_wait = device->compile_limit > 0 || !tuff__device_compiles_in_parallel(device);
-    preparation *listed = can_wait ? NULL : tuff__calloc((size_t)count + 1, sizeof *listed);
+    const bool one_by_one = device->compile_limit > 0 || !tuff__device_compiles_in_parallel(device);
+    preparation *listed = one_by_one ? NULL : tuff__calloc((size_t)count + 1, sizeof *listed);
     if (!listed)
         return;
     if (tuff__device_begin(device) == TUFF_OK) {
