@@ -47,6 +47,15 @@ target_compile_definitions(tuff_test_base INTERFACE TUFF_TEST_DATA="${PROJECT_SO
 target_link_libraries(tuff_test_base INTERFACE $<$<BOOL:${TUFF_AUTOTUNE}>:tuff_recorder_parts> tuff_test_examples tuff_tool_parts ${TUFF_CMOCKA_LIBRARY})
 # See tests/support/skipping.h.
 target_link_options(tuff_test_base INTERFACE LINKER:--wrap=_skip,--wrap=_cmocka_run_group_tests)
+# GNU ld takes twice as long or more, for each of some 170 programs.
+include(CheckLinkerFlag)
+foreach(linker lld gold)
+  check_linker_flag(C -fuse-ld=${linker} TUFF_HAS_${linker})
+  if(TUFF_HAS_${linker})
+    target_link_options(tuff_test_base INTERFACE -fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
 if(tuff_test_parts)
   add_library(tuff_test_parts STATIC ${tuff_test_parts})
   target_link_libraries(tuff_test_parts PUBLIC tuff_test_base)

@@ -118,16 +118,17 @@ tuff_status tuff__staging_poll(staging *staging, bool *done);
    caller releases it. */
 typedef struct program program;
 tuff_status tuff__program_get(tuff_device *device, const program_request *request, program **out);
-/* The same for many requests at once, as far as the programs come from memory or disk and the driver can load several
-   at a time. The others are NULL in out. */
-void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out);
+/* Gets the programs that are not in memory from disk or the compiler, several at once if the driver can do that. The
+   others, those that failed among them, are left as they are in out, whose elements are NULL before: tuff__program_get
+   gets them. */
+void tuff__programs_prepare(tuff_device *device, const program_request *requests, int count, program **out);
 /* Whether other calls can proceed while tuff__program_prepare compiles. */
 bool tuff__device_compiles_in_parallel(const tuff_device *device);
 /* tuff__program_get for threads that compile ahead of the one that uses the device: does not hold the device's lock,
    unless the driver needs that. If two threads make the same program at once, one of the two is shared and only that
    one is counted. If memory runs short, the pool is not trimmed, and the call fails with TUFF_E_OOM_DEVICE. There is no
-   time limit, but another thread may call tuff__device_give_up_compiles: *begun is when the compiler got the request;
-   0: it has not got it yet, or is done. */
+   time limit, but another thread may call tuff__device_give_up_compiles, unless begun is NULL: *begun is when the
+   compiler got the request; 0: it has not got it yet, or is done. */
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out);
 /* Ends the waiting of all tuff__program_prepare calls of other threads that are in the compiler: the device is lost,

@@ -147,9 +147,6 @@ typedef struct driver {
     tuff_status (*program_create)(driver_device *device, const program_request *request, blob cached, blob *made,
                                   driver_program **program);
     void (*program_destroy)(driver_device *device, driver_program *program);
-    /* program_create with cached bytes may be called from several threads at once, but not concurrently with other
-       calls. */
-    bool loads_in_parallel;
     /* program_create may be called from several threads at once and concurrently with any other call, including
        program_destroy of other programs: all that it touches of the device is set when the device is opened, or has a
        lock of the driver's own. A driver that does not trust its compiler with several threads takes turns inside. */

@@ -49,7 +49,6 @@ void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)
     device->driver_override = *device->driver;
     device->driver_override.program_create = create_dummy_program;
     device->driver_override.program_destroy = destroy_dummy_program;
-    device->driver_override.loads_in_parallel = false;
     device->driver_override.is_binary_costly = NULL;
     device->driver_override.program_bytes = NULL;
     device->driver_override.collect_spill_statistics = NULL;

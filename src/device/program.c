@@ -57,7 +57,8 @@ typedef struct program_build {
     const program_request *request;
     char *key;
     bool costly;             /* getting its bytes would cost a compilation */
-    _Atomic uint64_t *begun; /* if not NULL, works without the device's lock: see tuff__create_concurrently */
+    bool is_unlocked;        /* is made without the device's lock */
+    _Atomic uint64_t *begun; /* is_unlocked: if not NULL, another thread may give up: see tuff__create_concurrently */
 } program_build;
 
 /* Makes one attempt; the blobs are as in driver.program_create. */
@@ -67,6 +68,8 @@ static tuff_status create(const program_build *self, blob cached, blob *made, dr
     const driver *calls = device->driver;
     if (self->begun)
         return tuff__create_concurrently(device, self->request, cached, self->begun, made, out);
+    if (self->is_unlocked)
+        return calls->program_create(device->handle, self->request, cached, made, out);
     if (device->compile_limit > 0)
         return tuff__create_watched(device, self->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
@@ -234,7 +237,7 @@ static tuff_status publish_program(tuff_device *device, program *made, program *
 tuff_status tuff__program_prepare(tuff_device *device, const program_request *request, _Atomic uint64_t *begun,
                                   program **out)
 {
-    program_build self = {.device = device, .request = request, .begun = begun};
+    program_build self = {.device = device, .request = request, .is_unlocked = true, .begun = begun};
     program *made;
     *out = NULL;
     if (!tuff__device_compiles_in_parallel(device))
@@ -251,80 +254,54 @@ tuff_status tuff__program_prepare(tuff_device *device, const program_request *re
     return status;
 }
 
-/* A program to be loaded from disk. */
-typedef struct pending_load {
-    const tuff_device *device;
+/* A request among several that are prepared at once. */
+typedef struct preparation {
+    tuff_device *device;
     const program_request *request;
     char *key;
-    program *shared; /* not listed yet */
-} pending_load;
+    program **out;
+} preparation;
 
 /* Runs on any thread. Errors are left to tuff__program_get, which tries again and reports them. */
-static void load_program(void *user, int index)
+static void prepare(void *user, int index)
 {
-    pending_load *self = (pending_load *)user + index;
-    const driver *calls = self->device->driver;
-    blob cached, made = {0};
-    if (!self->shared || !tuff__cache_load((cache_key){"program", self->key}, &cached))
-        return;
-    if (calls->program_create(self->device->handle, self->request, cached, &made, &self->shared->driver) != TUFF_OK)
-        self->shared->driver = NULL;
-    tuff__free(cached.data);
-    tuff__free(made.data);
+    const preparation *self = (preparation *)user + index;
+    if (tuff__program_prepare(self->device, self->request, NULL, self->out) != TUFF_OK)
+        *self->out = NULL;
 }
 
-/* Lists the requests that are not in memory, each once, and returns how many. */
-static int list_pending_loads(tuff_device *device, const program_request *requests, int count, pending_load *out)
+/* Lists the requests that are not in memory, each text once, and returns how many. Lock held. */
+static int list_preparations(tuff_device *device, const program_request *requests, int count, program **out,
+                             preparation *listed)
 {
-    int listed = 0;
+    int used = 0;
     for (int i = 0; i < count; i++) {
         char *key = check_request(device, &requests[i]) == TUFF_OK ? key_text(device, &requests[i]) : NULL;
         bool is_known = !key || find_program(device, key);
-        for (int k = 0; k < listed && !is_known; k++)
-            is_known = strcmp(out[k].key, key) == 0;
+        for (int k = 0; k < used && !is_known; k++)
+            is_known = strcmp(listed[k].key, key) == 0;
         if (is_known)
             tuff__free(key);
         else
-            out[listed++] = (pending_load){device, &requests[i], key, tuff__calloc(1, sizeof(program))};
+            listed[used++] = (preparation){device, &requests[i], key, &out[i]};
     }
-    return listed;
+    return used;
 }
 
-static void list_loaded(tuff_device *device, const pending_load *from)
+void tuff__programs_prepare(tuff_device *device, const program_request *requests, int count, program **out)
 {
-    if (from->shared && from->shared->driver) {
-        from->shared->key = from->key;
-        from->shared->is_from_disk = true;
-        add_to_list(device, from->shared);
+    const bool one_by_one = device->compile_limit > 0 || !tuff__device_compiles_in_parallel(device);
+    preparation *listed = one_by_one ? NULL : tuff__calloc((size_t)count + 1, sizeof *listed);
+    if (!listed)
         return;
+    if (tuff__device_begin(device) == TUFF_OK) {
+        const int used = list_preparations(device, requests, count, out, listed);
+        if (tuff__device_end(device, TUFF_OK) == TUFF_OK && used > 1)
+            tuff__parallel(used, prepare, listed);
+        for (int i = 0; i < used; i++)
+            tuff__free(listed[i].key);
     }
-    tuff__free(from->shared);
-    tuff__free(from->key);
-}
-
-void tuff__programs_load(tuff_device *device, const program_request *requests, int count, program **out)
-{
-    const bool is_parallel = device->driver && device->driver->loads_in_parallel;
-    pending_load *pending = is_parallel ? tuff__calloc((size_t)count + 1, sizeof *pending) : NULL;
-    if (!pending)
-        return;
-    if (tuff__device_begin(device) != TUFF_OK) {
-        tuff__free(pending);
-        return;
-    }
-    const int listed = device->compile_limit == 0 ? list_pending_loads(device, requests, count, pending) : 0;
-    tuff__parallel(listed, load_program, pending);
-    for (int i = 0; i < listed; i++)
-        list_loaded(device, &pending[i]);
-    for (int i = 0; i < count && listed > 0; i++) {
-        char *key = key_text(device, &requests[i]);
-        out[i] = key ? find_program(device, key) : NULL;
-        if (out[i])
-            out[i]->references++;
-        tuff__free(key);
-    }
-    (void)tuff__device_end(device, TUFF_OK);
-    tuff__free(pending);
+    tuff__free(listed);
 }
 
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request)

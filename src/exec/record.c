@@ -92,8 +92,8 @@ static program_request make_request(const executable *self, int index)
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
 }
 
-/* Loads all programs that are cached on disk at once. */
-static tuff_status load_programs(executable *self)
+/* Loads or compiles several programs at once, where the driver can do that. */
+static tuff_status prepare_programs(executable *self)
 {
     const size_t capacity = (size_t)self->command_count + 1;
     program_request *requests = tuff__calloc(capacity, sizeof *requests);
@@ -103,7 +103,7 @@ static tuff_status load_programs(executable *self)
         for (int i = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
                 requests[count++] = make_request(self, i);
-        tuff__programs_load(self->launches.device, requests, count, loaded);
+        tuff__programs_prepare(self->launches.device, requests, count, loaded);
         for (int i = 0, k = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
                 self->programs[i] = loaded[k++];
@@ -117,7 +117,7 @@ static tuff_status load_programs(executable *self)
 static tuff_status get_programs(executable *self, const recording_options *options)
 {
     if (options->before_program == NULL)
-        TRY(load_programs(self));
+        TRY(prepare_programs(self));
     for (int i = 0; i < self->command_count; ++i) {
         if (self->commands[i].kind != COMMAND_DISPATCH)
             continue;

@@ -327,7 +327,7 @@ int main(void)
         cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),
         cmocka_unit_test(what_hangs_unasked_for_is_rejected),
     };
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 
 #else

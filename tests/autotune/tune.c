@@ -259,11 +259,11 @@ static void a_cache_is_not_needed(void **state)
     tuff_set_log(count_warnings, NULL);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     warnings = 0;
-    for_drawn_api(5, tune_anyway);
+    for_each_api(tune_anyway);
     assert_true((warnings > 0) == (device_runs > 0));
     assert_int_equal(setenv("TUFF_CACHE_DIR", "/dev/null/nowhere", 1), 0);
     warnings = 0;
-    for_drawn_api(6, tune_anyway);
+    for_each_api(tune_anyway);
     assert_true((warnings > 0) == (device_runs > 0));
     tuff_set_log(NULL, NULL);
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);

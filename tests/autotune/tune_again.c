@@ -552,5 +552,5 @@ int main(void)
         cmocka_unit_test(more_time_is_used),
         cmocka_unit_test(a_default_that_kills_is_left),
     };
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }

@@ -206,7 +206,7 @@ int main(void)
         cmocka_unit_test(two_strikes_end_tuning),
         cmocka_unit_test(a_compiler_that_hangs_is_left),
     };
-    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+    return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 
 #else

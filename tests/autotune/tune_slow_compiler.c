@@ -78,7 +78,7 @@ static void a_default_is_not_given_up_for_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_default_is_not_given_up_for_good, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(a_default_is_not_given_up_for_good, use_empty_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

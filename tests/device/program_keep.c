@@ -1,12 +1,15 @@
 /* Programs whose binary costs a second compilation, as PoCL's do: they are stored once a plan has proved useful, so
-   that the second start of a program compiles nothing. */
+   that the second start of a program compiles nothing. Several programs are compiled at once. */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -118,6 +121,71 @@ static void costly_bytes_are_kept_after_enough_use(void **state)
     for_each_driver(check_costly_bytes);
 }
 
+enum { TEXTS = 6, REQUESTS = TEXTS + 2 };
+
+static _Atomic int in_the_compiler, most_in_the_compiler, creations;
+
+/* Waits until another thread is in the compiler too, or for two seconds. */
+static tuff_status create_beside(driver_device *device, const program_request *request, blob cached, blob *made,
+                                 driver_program **out)
+{
+    const struct timespec moment = {.tv_nsec = 10000000};
+    const int inside = ++in_the_compiler;
+    creations++;
+    for (int i = 0; i < 200 && most_in_the_compiler < 2; i++) {
+        if (inside > most_in_the_compiler)
+            most_in_the_compiler = inside;
+        (void)nanosleep(&moment, NULL);
+    }
+    const tuff_status status = real->program_create(device, request, cached, made, out);
+    in_the_compiler--;
+    return status;
+}
+
+/* Six texts, one of them twice, and one that does not compile. */
+static void prepare_several(tuff_device *device)
+{
+    driver watched = *device->driver;
+    test_kernel kernels[REQUESTS];
+    program_request requests[REQUESTS];
+    program *out[REQUESTS] = {NULL}, *same;
+    for (int i = 0; i < REQUESTS; i++) {
+        char statement[32];
+        (void)snprintf(statement, sizeof statement, i <= TEXTS ? "x[i] = %du;" : "nonsense %d;", 70 + i % TEXTS);
+        requests[i] = test_request(device, &kernels[i], "test_prepare", statement);
+    }
+    real = device->driver;
+    watched.program_create = create_beside;
+    device->driver = &watched;
+    in_the_compiler = most_in_the_compiler = creations = 0;
+    forget();
+    tuff__programs_prepare(device, requests, REQUESTS, out);
+    assert_int_equal(in_the_compiler, 0);
+    assert_int_equal(creations, TEXTS + 1);
+    assert_true(most_in_the_compiler > 1 || sysconf(_SC_NPROCESSORS_ONLN) == 1);
+    for (int i = 0; i < TEXTS; i++)
+        assert_non_null(out[i]);
+    assert_null(out[TEXTS]);
+    assert_null(out[TEXTS + 1]);
+    assert_int_equal(tuff__program_get(device, &requests[TEXTS], &same), TUFF_OK);
+    assert_ptr_equal(same, out[0]);
+    assert_int_equal(tuff__program_get(device, &requests[TEXTS + 1], &out[TEXTS + 1]), TUFF_E_COMPILE);
+    tuff__programs_prepare(device, requests, TEXTS, out); /* all are in memory */
+    assert_int_equal(creations, TEXTS + 2);
+    device->driver = real;
+    tuff__program_release(device, same);
+    for (int i = 0; i < TEXTS; i++)
+        tuff__program_release(device, out[i]);
+    for (int i = 0; i < TEXTS; i++)
+        assert_false(tuff__program_is_loaded(device, &requests[i]));
+}
+
+static void programs_are_compiled_at_once(void **state)
+{
+    (void)state;
+    for_each_driver(prepare_several);
+}
+
 /* Runs a graph's plan for a moment. Returns what its start compiled and loaded from disk. */
 static tuff_device_counters start_once(const char *selector)
 {
@@ -171,6 +239,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costly_bytes_are_kept_after_enough_use),
+        cmocka_unit_test(programs_are_compiled_at_once),
         cmocka_unit_test(a_second_start_compiles_nothing),
     };
     return cmocka_run_group_tests_name("program_keep", tests, use_empty_cache, drop_cache);

@@ -8,7 +8,7 @@
 /* Set-up and tear-down of test groups: creates a cache folder and sets TUFF_CACHE_DIR to it; drop_cache removes it.
    use_fresh_cache takes the self-test records and the compiled programs of the previous cache folder, which all tests
    share, and drop_cache adds those that were compiled since: compiling takes most of the tests' time. use_empty_cache
-   takes nothing. */
+   takes and adds nothing: for tests that replace what is compiled. */
 int use_fresh_cache(void **state);
 int use_empty_cache(void **state);
 int drop_cache(void **state);

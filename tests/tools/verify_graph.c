@@ -230,7 +230,7 @@ static void weak_results_are_marked(void **state)
 
 static int set_up(void **state)
 {
-    return use_fresh_cache(state) || scratch_folder_make(state);
+    return use_empty_cache(state) || scratch_folder_make(state);
 }
 
 static int tear_down(void **state)

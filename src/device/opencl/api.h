@@ -140,7 +140,6 @@ struct driver_device {
     cl_ulong local_overhead;       /* bytes that the driver adds when it reports a kernel's local memory */
     bool makes_ptx;                /* the driver's binaries are PTX */
     bool is_pocl;
-    bool serializes_builds; /* takes turns with all other such devices */
     bool is_cpu;
     bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */
     bool needs_wait_thread;   /* computes on one more core while a thread waits in the driver */

@@ -148,7 +148,8 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         request->name, (unsigned long)request->subgroup_size);
 }
 
-/* length: of the device's build options that apply. */
+/* length: of the device's build options that apply. PoCL's devices take turns: its compiler is not safe in several
+   threads. */
 static cl_int build(const driver_device *device, cl_program program, size_t length, bool many_registers,
                     const char *extra_options)
 {
@@ -157,10 +158,10 @@ static cl_int build(const driver_device *device, cl_program program, size_t leng
     const bool wants_more_registers = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP");
     snprintf(options, sizeof options, "%.*s%s%s", (int)length, device->build_options,
              wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
-    if (device->serializes_builds)
+    if (device->is_pocl)
         tuff__lock(&compiler_lock);
     const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
-    if (device->serializes_builds)
+    if (device->is_pocl)
         tuff__unlock(&compiler_lock);
     return error;
 }

@@ -287,7 +287,6 @@ const driver tuff__driver_vulkan = {
     .staging_poll = tuff__vulkan_staging_poll,
     .has_upload_queue = has_upload_queue,
     .program_create = tuff__vulkan_new_program,
-    .loads_in_parallel = true,
     .compiles_in_parallel = true,
     .program_destroy = tuff__vulkan_drop_program,
     .collect_spill_statistics = tuff__vulkan_collect_spill_statistics,
