@@ -97,20 +97,20 @@ static tuff_status prepare_programs(executable *self)
 {
     const size_t capacity = (size_t)self->command_count + 1;
     program_request *requests = tuff__calloc(capacity, sizeof *requests);
-    program **loaded = tuff__calloc(capacity, sizeof(program *));
+    program **prepared = tuff__calloc(capacity, sizeof(program *));
     int count = 0;
-    if (requests != NULL && loaded != NULL) {
+    if (requests != NULL && prepared != NULL) {
         for (int i = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
                 requests[count++] = make_request(self, i);
-        tuff__programs_prepare(self->launches.device, requests, count, loaded);
+        tuff__programs_prepare(self->launches.device, requests, count, prepared);
         for (int i = 0, k = 0; i < self->command_count; ++i)
             if (self->commands[i].kind == COMMAND_DISPATCH)
-                self->programs[i] = loaded[k++];
+                self->programs[i] = prepared[k++];
     }
-    const bool complete = requests != NULL && loaded != NULL;
+    const bool complete = requests != NULL && prepared != NULL;
     tuff__free(requests);
-    tuff__free(loaded);
+    tuff__free(prepared);
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
