@@ -272,13 +272,18 @@ static tuff_status run_program(tuff_device *device, program *made, uint64_t grou
     return status;
 }
 
+static program_request request_of(const char *source, uint32_t items)
+{
+    return (program_request){
+        .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = items};
+}
+
 /* Compiles a kernel and runs it on the input words. If the driver rejects the kernel, its feature stays off (*ran is
    false); any other failure is one of the device. */
 static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint32_t items, uint64_t groups,
                             words *got, bool *ran)
 {
-    const program_request request = {
-        .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = items};
+    const program_request request = request_of(source, items);
     program *made = NULL;
     tuff_status status = tuff__program_get(device, &request, &made);
     *ran = false;
@@ -293,68 +298,98 @@ static tuff_status run_text(tuff_device *device, const char *name, const char *s
     return status;
 }
 
+static const char *text_of(const tuff_device *device, const probe *tested)
+{
+    return tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl;
+}
+
 static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
 {
     bool ran;
     tested->fill(got->a);
-    TRY(run_text(device, tested->name, tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl, ITEMS,
-                 tested->groups, got, &ran));
+    TRY(run_text(device, tested->name, text_of(device, tested), ITEMS, tested->groups, got, &ran));
     if (ran)
         tested->check(got, &device->info);
     return TUFF_OK;
 }
 
-/* Multiplies a block of shape {rows, columns, terms} with kernel texts of probes.h, with the factors transposed in
-   local memory if `transposed`. Sets *state to the outcome. */
-static tuff_status try_text(tuff_device *device, const char *instructions, const char *body, const uint32_t shape[3],
-                            uint32_t items, bool bf16, bool transposed, words *got, tuff_matrix_state *state)
-{
-    text source = {0};
-    bool ran = false;
-    tuff__text_add(&source,
-                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
-                   "#define MATRIX_TRANSPOSED %d\n%s%s",
-                   tuff__device_takes_glsl(device) ? "#version 450\n" : "", shape[0], shape[1], shape[2], bf16,
-                   transposed, instructions, body);
-    tuff_status status = tuff__text_status(&source);
-    fill_small(got->a);
-    if (status == TUFF_OK)
-        status = run_text(device, bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), items, 1, got, &ran);
-    tuff__text_free(&source);
-    *state = !ran ? TUFF_MATRICES_NO_COMPILER : is_product(got, shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
-    return status;
-}
+/* A product of two blocks, with kernel texts of probes.h. */
+typedef struct block {
+    const char *instructions, *body; /* body: NULL if there is no text for the driver's form of units */
+    const uint32_t *shape;           /* rows, columns, terms */
+    uint32_t items;
+    bool bf16, transposed; /* transposed: the factors are so in local memory */
+} block;
 
-/* Tries a block of the shape and form that the driver claims. */
-static tuff_status try_block(tuff_device *device, const tuff_device_info *claims, bool bf16, bool transposed,
-                             words *got, tuff_matrix_state *state)
+enum { BLOCKS_PER_DTYPE = 2, WARPGROUP_BLOCKS = 8 };
+
+/* Returns one of the BLOCKS_PER_DTYPE blocks of the shape and form that the driver claims. */
+static block claimed_block(const tuff_device *device, const tuff_device_info *claims, bool bf16, bool transposed)
 {
     static const char *const texts[] = {
         [TUFF_MATRIX_NV] = matrix_nv_glsl, [TUFF_MATRIX_KHR] = matrix_khr_glsl, [TUFF_MATRIX_NVIDIA] = matrix_nvidia,
         [TUFF_MATRIX_MFMA] = matrix_mfma,  [TUFF_MATRIX_WMMA] = matrix_wmma,    [TUFF_MATRIX_INTEL] = matrix_intel};
     const uint32_t *shape = claims->matrix_shape, form = claims->cooperative_matrix;
-    const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS;
+    const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS &&
+                          (form <= TUFF_MATRIX_KHR) == tuff__device_takes_glsl(device);
+    return (block){"", is_known ? texts[form] : NULL, shape, ITEMS, bf16, transposed};
+}
+
+/* Returns one of the WARPGROUP_BLOCKS: both dtypes, 32 and 64 terms, plain and transposed factors. */
+static block warpgroup_block(int i)
+{
+    static const uint32_t shapes[][3] = {{64, 64, 32}, {64, 64, 64}};
+    return (block){warpgroup_instructions, matrix_warpgroup, shapes[i % 2], WARPGROUP, i / 2 % 2, i / 4};
+}
+
+static void write_block(const tuff_device *device, const block *tried, text *out)
+{
+    tuff__text_add(out,
+                   "%s#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
+                   "#define MATRIX_TRANSPOSED %d\n%s%s",
+                   tuff__device_takes_glsl(device) ? "#version 450\n" : "", tried->shape[0], tried->shape[1],
+                   tried->shape[2], tried->bf16, tried->transposed, tried->instructions, tried->body);
+}
+
+/* Multiplies a block. Sets *state to the outcome. */
+static tuff_status try_block(tuff_device *device, const block *tried, words *got, tuff_matrix_state *state)
+{
+    text source = {0};
+    bool ran = false;
     *state = TUFF_MATRICES_NO_COMPILER;
-    if (!is_known || (form <= TUFF_MATRIX_KHR) != tuff__device_takes_glsl(device))
+    if (!tried->body)
         return TUFF_OK;
-    return try_text(device, "", texts[form], shape, ITEMS, bf16, transposed, got, state);
+    write_block(device, tried, &source);
+    tuff_status status = tuff__text_status(&source);
+    fill_small(got->a);
+    if (status == TUFF_OK)
+        status = run_text(device, tried->bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), tried->items,
+                          1, got, &ran);
+    tuff__text_free(&source);
+    if (ran)
+        *state = is_product(got, tried->shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
+    return status;
 }
 
 static tuff_status try_matrices(tuff_device *device, const tuff_device_info *claims, bool bf16, words *got,
                                 tuff_matrix_state *state)
 {
-    TRY(try_block(device, claims, bf16, false, got, state));
-    return *state == TUFF_MATRICES_OFFERED ? try_block(device, claims, bf16, true, got, state) : TUFF_OK;
+    *state = TUFF_MATRICES_OFFERED;
+    for (int i = 0; i < BLOCKS_PER_DTYPE && *state == TUFF_MATRICES_OFFERED; i++) {
+        const block tried = claimed_block(device, claims, bf16, i);
+        TRY(try_block(device, &tried, got, state));
+    }
+    return TUFF_OK;
 }
 
-/* Proves the products of warpgroups. They count as absent unless all are correct: both dtypes, 32 and 64 terms, plain
-   and transposed factors. */
+/* Proves the products of warpgroups. They count as absent unless all are correct. */
 static tuff_status prove_warpgroups(tuff_device *device, words *got)
 {
     tuff_matrix_state state = TUFF_MATRICES_OFFERED;
-    for (int i = 0; i < 8 && state == TUFF_MATRICES_OFFERED; i++)
-        TRY(try_text(device, warpgroup_instructions, matrix_warpgroup, (const uint32_t[]){64, 64, i % 2 == 0 ? 32 : 64},
-                     WARPGROUP, i / 2 % 2, i / 4, got, &state));
+    for (int i = 0; i < WARPGROUP_BLOCKS && state == TUFF_MATRICES_OFFERED; i++) {
+        const block tried = warpgroup_block(i);
+        TRY(try_block(device, &tried, got, &state));
+    }
     device->info.matrix_warpgroup = state == TUFF_MATRICES_OFFERED;
     return TUFF_OK;
 }
@@ -380,21 +415,66 @@ static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *c
     return info->matrix_bf16 && claims->matrix_warpgroup ? prove_warpgroups(device, got) : TUFF_OK;
 }
 
+enum { MAX_KERNELS = PROBE_COUNT + 2 * BLOCKS_PER_DTYPE + WARPGROUP_BLOCKS };
+
+/* The programs of the self-test, which compiles all of them at once and keeps them while it runs them one by one. */
+typedef struct prepared {
+    program_request requests[MAX_KERNELS];
+    text texts[MAX_KERNELS]; /* of blocks */
+    program *programs[MAX_KERNELS];
+    int count;
+} prepared;
+
+static void add_block(const tuff_device *device, block added, prepared *self)
+{
+    text *source = &self->texts[self->count];
+    if (!added.body)
+        return;
+    write_block(device, &added, source);
+    if (tuff__text_status(source) == TUFF_OK)
+        self->requests[self->count++] = request_of(tuff__text_get(source), added.items);
+}
+
+static void prepare_programs(tuff_device *device, const tuff_device_info *claims, prepared *self)
+{
+    for (int i = 0; i < PROBE_COUNT; i++)
+        if (!probes[i].is_wanted || probes[i].is_wanted(claims))
+            self->requests[self->count++] = request_of(text_of(device, &probes[i]), ITEMS);
+    for (int i = 0; i < 2 * BLOCKS_PER_DTYPE && claims->cooperative_matrix != TUFF_MATRIX_NONE; i++)
+        if (i < BLOCKS_PER_DTYPE || claims->matrix_bf16)
+            add_block(device, claimed_block(device, claims, i >= BLOCKS_PER_DTYPE, i % BLOCKS_PER_DTYPE), self);
+    for (int i = 0; i < WARPGROUP_BLOCKS && claims->matrix_warpgroup; i++)
+        add_block(device, warpgroup_block(i), self);
+    tuff__programs_prepare(device, self->requests, self->count, self->programs);
+}
+
+static void release_programs(tuff_device *device, prepared *self)
+{
+    for (int i = 0; i < MAX_KERNELS; i++) {
+        tuff__program_release(device, self->programs[i]);
+        tuff__text_free(&self->texts[i]);
+    }
+}
+
 /* Runs all probes that the driver's claims call for. */
 static tuff_status run_probes(tuff_device *device)
 {
     const tuff_device_info claims = device->info;
     tuff_device_info *info = &device->info;
     words *got = tuff__alloc(sizeof *got);
-    if (!got)
-        return TUFF_E_OOM_HOST;
-    tuff_status status = TUFF_OK;
+    prepared *programs = tuff__calloc(1, sizeof *programs);
+    tuff_status status = got && programs ? TUFF_OK : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK)
+        prepare_programs(device, &claims, programs);
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
     if (status == TUFF_OK)
         status = prove_matrices(device, &claims, got);
+    if (programs)
+        release_programs(device, programs);
+    tuff__free(programs);
     tuff__free(got);
     info->proved = true;
     info->narrow_storage = info->proved_narrow_storage;

@@ -186,6 +186,33 @@ static void programs_are_compiled_at_once(void **state)
     for_each_driver(prepare_several);
 }
 
+/* The kernels of the self-test are compiled at once, too. */
+static void test_itself(tuff_device *device)
+{
+    driver watched = *device->driver;
+    const tuff_device_info info = device->info;
+    real = device->driver;
+    watched.program_create = create_beside;
+    in_the_compiler = most_in_the_compiler = creations = 0;
+    forget();
+    forget_cache_files(".device");
+    device->info = claims_of(device);
+    device->driver = &watched;
+    assert_int_equal(tuff__device_self_test(device), TUFF_OK);
+    device->driver = real;
+    assert_true(device->info.proved);
+    device->info = info;
+    assert_int_equal(in_the_compiler, 0);
+    assert_true(creations > 2);
+    assert_true(most_in_the_compiler > 1 || sysconf(_SC_NPROCESSORS_ONLN) == 1);
+}
+
+static void the_self_test_compiles_at_once(void **state)
+{
+    (void)state;
+    for_each_driver(test_itself);
+}
+
 /* Runs a graph's plan for a moment. Returns what its start compiled and loaded from disk. */
 static tuff_device_counters start_once(const char *selector)
 {
@@ -240,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(costly_bytes_are_kept_after_enough_use),
         cmocka_unit_test(programs_are_compiled_at_once),
+        cmocka_unit_test(the_self_test_compiles_at_once),
         cmocka_unit_test(a_second_start_compiles_nothing),
     };
     return cmocka_run_group_tests_name("program_keep", tests, use_empty_cache, drop_cache);

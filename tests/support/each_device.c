@@ -253,6 +253,17 @@ void leave_out_device(const char *reason)
     is_left_out = true;
 }
 
+tuff_device_info claims_of(const tuff_device *device)
+{
+    tuff_device_info claims;
+    for (int i = 0; i < tuff_device_count(); i++)
+        if (tuff_device_describe_at(i, &claims) == TUFF_OK &&
+            strcmp(claims.selector, tuff__device_info(device)->selector) == 0)
+            return claims;
+    fail_msg("%s is no longer there", tuff__device_info(device)->selector);
+    return (tuff_device_info){0};
+}
+
 /* Whether a device belongs to a set. All tests of a program draw the same driver, so that each test reuses the kernels
    that earlier ones compiled. */
 static bool is_among(device_set which, const tuff_device_info *info)

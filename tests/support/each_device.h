@@ -28,6 +28,8 @@ void for_each_driver(void (*test)(tuff_device *device));
 /* Called instead of a check for which a device lacks something; the function that a for_each loop called then returns.
    If this happens on all devices, the loop skips the test. */
 void leave_out_device(const char *reason);
+/* Returns what the driver reports about a device, without what its self-test proved. */
+tuff_device_info claims_of(const tuff_device *device);
 
 /* Compiling kernels takes most of the time, and all drivers of an API get the same source texts. Each run therefore
    draws which cases it tries on which device, and a few runs together try everything on each. TUFF_TEST_SEED repeats

@@ -278,7 +278,7 @@ _Static_assert(sizeof all_units / sizeof *all_units == UNITS, "another number of
 
 const driver *real_driver;
 const units *emulated_units;
-int emulated;
+_Atomic int emulated;
 bool emulates_wrongly;
 
 /* Replaces the first occurrence of a part. Frees source if it was replaced; the caller frees the result. */

@@ -20,7 +20,7 @@ extern const units all_units[UNITS];
    got so far, and whether to use the wrong emulation. */
 extern const driver *real_driver;
 extern const units *emulated_units;
-extern int emulated;
+extern _Atomic int emulated;
 extern bool emulates_wrongly;
 
 /* The program_create function for a driver's table. */
