@@ -232,6 +232,11 @@ static bool choose(const attention *job, units *out)
     return true;
 }
 
+static bool driver_compiles(const attention *job)
+{
+    return job->list->policy.target.draws_beside_matrices || job->task->core->attributes.dropout == 0;
+}
+
 bool tuff__attention_suits_units(const attention *job)
 {
     const target *device = &job->list->policy.target;
@@ -239,7 +244,7 @@ bool tuff__attention_suits_units(const attention *job)
     const bool requested = family == TUFF_FAMILY_COOPERATIVE;
     const tuff_dtype dtype = device->has_subgroup_matrices ? tuff__attention_factor_dtype(job) : TUFF_F32;
     units work;
-    return (requested || family == TUFF_FAMILY_DEVICE) &&
+    return (requested || family == TUFF_FAMILY_DEVICE) && driver_compiles(job) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
            (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
            tuff__attention_root(job->task, OP_ATTENTION) >= 0 && job->q.width <= MAX_DEPTH &&
@@ -436,7 +441,7 @@ bool tuff__attention_backward_suits_units(const attention *job, attention_units 
     const bool requested = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
     const tuff_dtype dtype = proved ? tuff__attention_factor_dtype(job) : TUFF_F32;
     const struct task *task = job->task;
-    return (requested || family == TUFF_FAMILY_DEVICE) && has_backward_body(device->info) &&
+    return (requested || family == TUFF_FAMILY_DEVICE) && has_backward_body(device->info) && driver_compiles(job) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
            (task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
            (tuff__attention_root(task, OP_ATTENTION_DQ) >= 0 || tuff__attention_root(task, OP_ATTENTION_DK) >= 0 ||
