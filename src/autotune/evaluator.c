@@ -251,13 +251,16 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     return TUFF_OK;
 }
 
-/* Raises the clocks of an idle GPU before candidates of another key are timed. */
+/* Raises the clocks of a GPU before candidates of another key are timed, and after it was idle, for example because
+   candidates were compiled. */
 static tuff_status warm_up(tuning_task *task, candidate_run *run)
 {
+    enum { IDLE = 50000000, MOST = 500000000 }; /* ns */
     tuning_session *self = task->session;
-    const bool is_due = self->warmed != task && tuff__session_is_on_gpu(self);
+    const bool is_due =
+        (self->warmed != task || tuff__nanoseconds() - self->last_run > IDLE) && tuff__session_is_on_gpu(self);
     self->warmed = task;
-    return is_due ? tuff__candidate_run_warm(run, UINT64_C(150000000)) : TUFF_OK;
+    return is_due ? tuff__candidate_run_warm(run, MOST) : TUFF_OK;
 }
 
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
@@ -275,6 +278,7 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
     }
     TRY(warm_up(task, one));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
+    task->session->last_run = tuff__nanoseconds();
     for (int i = 0; i < count; ++i)
         if (tuff__candidate_run_is_too_fast(one, nanoseconds[i]))
             *result = EVALUATION_TIMER;

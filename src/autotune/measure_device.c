@@ -61,25 +61,6 @@ void tuff__session_close_own_device(tuning_session *self)
     self->measure_device = NULL;
 }
 
-/* Takes the fastest of a few runs, since other programs may be running too. */
-static tuff_status measure_rate(tuff_device *device, double *rate)
-{
-    enum { RUNS = 8 };
-    peak *loop;
-    uint64_t least = UINT64_MAX, time;
-    TRY(tuff__peak_create(device, PEAK_OPERATIONS, &loop));
-    tuff_status status = TUFF_OK;
-    for (int i = 0; i <= RUNS && status == TUFF_OK; ++i) {
-        status = tuff__peak_time(loop, &time);
-        if (status == TUFF_OK && i > 0 && time > 0 && time < least)
-            least = time;
-    }
-    if (status == TUFF_OK && least < UINT64_MAX)
-        *rate = tuff__peak_work(loop) / (double)least;
-    tuff__peak_destroy(loop);
-    return status;
-}
-
 uint64_t tuff__session_roofline(tuning_task *task)
 {
     tuning_session *self = task->session;
@@ -88,13 +69,15 @@ uint64_t tuff__session_roofline(tuning_task *task)
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    if (self->peak_rate == 0 && measure_rate(tuff__session_device(self), &self->peak_rate) != TUFF_OK) {
+    if (self->peak_rate == 0 &&
+        (tuff__peak_rate(tuff__session_device(self), PEAK_OPERATIONS, &self->peak_rate) != TUFF_OK ||
+         self->peak_rate == 0)) {
         tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
         self->peak_rate = INFINITY;
     }
     for (int i = 0; i < key->dim_count; ++i)
         operations *= (double)key->dims[i];
-    return (uint64_t)(operations / self->peak_rate);
+    return (uint64_t)(operations / self->peak_rate * 1e9);
 }
 
 /* The limit is four times the 90th percentile, from the slowest of the first few dozen; at least 5 seconds. */

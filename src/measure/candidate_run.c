@@ -255,10 +255,11 @@ tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time
 
 tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
 {
-    enum { WINDOW = 10000000 };
+    enum { WINDOW = 10000000, STEADY = 3 };
     const uint64_t begin = tuff__nanoseconds();
     uint64_t before = 0;
-    while (tuff__nanoseconds() - begin < most) {
+    int steady = 0;
+    while (tuff__nanoseconds() - begin < most && steady < STEADY) {
         const uint64_t start = tuff__nanoseconds();
         uint64_t sum = 0, count = 0, time;
         while (tuff__nanoseconds() - start < WINDOW) {
@@ -267,8 +268,7 @@ tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
             ++count;
         }
         const uint64_t now = sum / (count > 0 ? count : 1), change = now > before ? now - before : before - now;
-        if (before > 0 && change * 50 <= now)
-            return TUFF_OK;
+        steady = before > 0 && change * 50 <= now ? steady + 1 : 0;
         before = now;
     }
     return TUFF_OK;

@@ -182,3 +182,29 @@ tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds)
         *nanoseconds = passed;
     return TUFF_OK;
 }
+
+tuff_status tuff__peak_rate(tuff_device *device, peak_kind kind, double *rate)
+{
+    enum { LEAST_RUNS = 9, STEADY = 100000000, MOST = 1000000000 }; /* the last two in ns */
+    const bool is_gpu = tuff__device_info(device)->device_class != TUFF_DEVICE_CPU;
+    peak *loop;
+    *rate = 0;
+    TRY(tuff__peak_create(device, kind, &loop));
+    const uint64_t begin = tuff__nanoseconds();
+    uint64_t least = 0, time = 0, improved = begin, now = begin;
+    tuff_status status = TUFF_OK;
+    for (int i = 0; status == TUFF_OK && (i < LEAST_RUNS || (is_gpu && now - improved < STEADY && now - begin < MOST));
+         i++) {
+        status = tuff__peak_time(loop, &time);
+        now = tuff__nanoseconds();
+        if (status != TUFF_OK || i == 0 || time == 0)
+            continue;
+        if (least == 0 || least - least / 50 > time)
+            improved = now;
+        least = least == 0 || time < least ? time : least;
+    }
+    if (status == TUFF_OK && least > 0)
+        *rate = tuff__peak_work(loop) / (double)least * 1e9;
+    tuff__peak_destroy(loop);
+    return status;
+}

@@ -18,5 +18,8 @@ double tuff__peak_work(const peak *self);
 tuff_status tuff__peak_run(peak *self, int count);
 /* Times one run by the device's clock, or by the host's if the device has none. */
 tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds);
+/* Measures a rate per second: the best of several runs, because what slows a run down is not a limit of the device. On
+   a GPU, whose clocks may be low at first, it goes on until the rate stops rising, for up to a second. */
+tuff_status tuff__peak_rate(tuff_device *device, peak_kind kind, double *rate);
 
 #endif

@@ -85,7 +85,6 @@ bool tuff__background_yield(background *self, bool is_between)
     if (!goes_on) {
         session->begin += self->work_began - now;
         session->limit += self->work_began - now;
-        session->warmed = NULL; /* idle clocks are low */
     }
     return !session->stopped;
 }

@@ -102,7 +102,7 @@ static void keep_to_budget(tuff_device *device)
 static void plans_keep_to_their_budget(void **state)
 {
     (void)state;
-    for_drawn_api(0, keep_to_budget);
+    for_drawn_drivers(keep_to_budget);
 }
 
 static void keep_other_budgets(tuff_device *device)

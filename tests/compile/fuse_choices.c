@@ -15,7 +15,7 @@
 #include "hard_graphs.h"
 #include "exec/plan.h"
 
-enum { MOST = 64, EVERY = 3 };
+enum { MOST = 64, EVERY = 6 };
 
 typedef struct pass_settings {
     tune_config all[MOST]; /* the settings that lead to different kernels; the first is the default */

@@ -80,7 +80,7 @@ static void hard_graphs_are_right(void **state)
     int64_t failures = 0;
     for (int i = 0; i < hard_graph_count; i++) {
         differential graph;
-        if (!is_thorough() && drawn_turn("hard graphs", i, 2) != 0)
+        if (!is_thorough() && drawn_turn("hard graphs", i, 3) != 0)
             continue;
         differential_create(&graph, hard_graphs[i].name, hard_graphs[i].build, NULL, (uint64_t)i);
         failures += run_everywhere(&graph, i, hard_graphs[i].unfused);

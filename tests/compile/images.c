@@ -93,7 +93,7 @@ static void run_case(tuff_device *device, int number, const char *name, graph_bu
 {
     static const tuff_compile_options ways[] = {
         {.family = TUFF_FAMILY_LOCAL}, {.family = TUFF_FAMILY_REGISTER}, {.fuse = TUFF_FUSE_NONE}};
-    if (!is_drawn_for_device(device, number))
+    if (!is_one_of_two_drawn(device, number))
         return;
     differential graph;
     differential_create(&graph, name, build, context, (uint64_t)number + 1);

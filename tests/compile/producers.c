@@ -197,7 +197,7 @@ static void check_products(tuff_device *device)
     static const tuff_compile_options families[] = {{.family = TUFF_FAMILY_REGISTER}, {.family = TUFF_FAMILY_LOCAL}};
     const bool thorough = is_thorough(), slow = !thorough && strcmp(tuff__device_language(device), "GLSL") == 0;
     for (int i = 0; i < SHAPES * 4 && is_wanted(device); i++) {
-        if (!thorough && drawn_turn("products", i, slow ? 4 : 2) != 0)
+        if (!thorough && drawn_turn("products", i, slow ? 6 : 4) != 0)
             continue;
         const bool turn = is_drawn_for_device(device, i), is_local = drawn_turn("local kernels", i, 3) == 0;
         const int64_t *extent = extents[i / 4];

@@ -363,7 +363,7 @@ static void run_all(tuff_device *device)
         differential comparison;
         if (graphs[i].denormals && !tuff__device_info(device)->proved_denormals)
             continue;
-        if (!is_drawn_for_device(device, (int)i))
+        if (!is_one_of_two_drawn(device, (int)i))
             continue;
         differential_create(&comparison, graphs[i].name, graphs[i].build, NULL, i + 1);
         failures += differential_run(&comparison, device,

@@ -649,10 +649,10 @@ static void check_dropout(tuff_device *device)
     device->info.matrix_lanes = 32;
     for (int i = 0; i < 4; i++) {
         const attention_case one = {"dropout", 1, 64, 64, 2, 2, 16, 16, .dropout = i % 2 * 0.25};
-        tuff_plan *plan = NULL;
         device->info.vendor_id = i / 2 ? NVIDIA : AMD;
         tuff_graph *graph = build_attention(device, &one);
-        assert_int_equal(tuff__plan_create(graph, &asked, NULL, &plan), TUFF_OK);
+        tuff_plan *plan = lower_configured(graph, &asked, TASK_ATTENTION, NULL);
+        assert_non_null(plan);
         const bool on_units =
                        uses_body(plan, "attention_cooperative") || uses_body(plan, "attention_cooperative_register"),
                    has_gradients = uses_body(plan, "attention_backward_cooperative") ||

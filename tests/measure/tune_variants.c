@@ -352,7 +352,7 @@ static void try_models(tuff_device *device)
         assert_non_null(optimizer);
         if (is_drawn_for_api(device, (int)i))
             try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
-        else
+        if (is_thorough() || (!is_drawn_for_api(device, (int)i) && drawn_turn("sampler", 0, 3) == 0))
             try_graph(device, sampler_graph(device, &model), &counts);
         tuff_optimizer_destroy(optimizer);
         model_destroy(&model);

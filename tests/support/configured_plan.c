@@ -3,8 +3,8 @@
 
 #include "configured_plan.h"
 
-tuff_plan *compile_configured(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
-                              const tune_config *config)
+tuff_plan *lower_configured(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
+                            const tune_config *config)
 {
     tuff_plan *plan = NULL;
     if (tuff__plan_create(graph, options, NULL, &plan) != TUFF_OK)
@@ -14,11 +14,20 @@ tuff_plan *compile_configured(tuff_graph *graph, const tuff_compile_options *opt
         choices[i] = plan->fusion.tasks[i].kind == kind ? config : NULL;
     launch_list *launches = &plan->executable.launches;
     tuff__launch_list_free(launches);
-    const bool good = choices != NULL &&
-                      tuff__lower(graph->device, &plan->fusion, options, choices, launches) == TUFF_OK &&
-                      tuff__plan_record(plan) == TUFF_OK;
+    const bool good =
+        choices != NULL && tuff__lower(graph->device, &plan->fusion, options, choices, launches) == TUFF_OK;
     free(choices);
     if (good)
+        return plan;
+    tuff_plan_destroy(plan);
+    return NULL;
+}
+
+tuff_plan *compile_configured(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
+                              const tune_config *config)
+{
+    tuff_plan *plan = lower_configured(graph, options, kind, config);
+    if (plan == NULL || tuff__plan_record(plan) == TUFF_OK)
         return plan;
     tuff_plan_destroy(plan);
     return NULL;

@@ -8,6 +8,9 @@
    error. */
 tuff_plan *compile_configured(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
                               const tune_config *config);
+/* The same, but compiles no kernels: the plan can be described, not run. */
+tuff_plan *lower_configured(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
+                            const tune_config *config);
 /* Whether a launch of the plan has this body; the second function also wants a text among the launch's defines. */
 bool uses_body(const tuff_plan *plan, const char *body);
 bool uses_kernel(const tuff_plan *plan, const char *body, const char *defined);

@@ -210,7 +210,7 @@ static void check_slabs(tuff_device *device)
 static void check_rules_in_slabs(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
-        if (!tuff__device_is_reference(device) && !is_drawn_for_device(device, kind))
+        if (!tuff__device_is_reference(device) && !is_one_of_two_drawn(device, kind))
             continue;
         const tuff_optimizer_options options = {
             .kind = (tuff_optimizer_kind)kind, .learning_rate = 0.01, .groups = groups, .group_count = 3};

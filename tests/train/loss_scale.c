@@ -126,7 +126,7 @@ static void check_slabs(tuff_device *device)
 static void check_rules(tuff_device *device)
 {
     for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
-        if (!tuff__device_is_reference(device) && !is_drawn_for_device(device, kind))
+        if (!tuff__device_is_reference(device) && !is_one_of_two_drawn(device, kind))
             continue;
         trainer self = make(device, (tuff_optimizer_kind)kind, &(tuff_loss_scaling){0});
         size_t size, now_size;

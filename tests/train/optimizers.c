@@ -118,7 +118,7 @@ static void check_all(tuff_device *device)
     reference of = open_reference();
     for (int i = 0; i < tuff_file_metadata_count(of.file); i++) {
         const char *title, *text;
-        if (!tuff__device_is_reference(device) && !is_drawn_for_device(device, i))
+        if (!tuff__device_is_reference(device) && !is_one_of_two_drawn(device, i))
             continue;
         assert_int_equal(tuff_file_metadata_at(of.file, i, &title, &text), TUFF_OK);
         json_t *object = json_loads(text, 0, NULL);

@@ -168,28 +168,11 @@ void profile_free(plan_profile *self)
     *self = (plan_profile){.kernels = NULL};
 }
 
-/* Returns the best of a few runs: what slows a run down is not a limit of the device. */
-static double measure_peak(tuff_device *device, peak_kind kind)
-{
-    enum { RUNS = 5 };
-    peak *limit;
-    uint64_t least = 0;
-    if (tuff__peak_create(device, kind, &limit) != TUFF_OK)
-        return 0;
-    for (int i = 0; i < RUNS; i++) {
-        uint64_t nanoseconds = 0;
-        if (tuff__peak_time(limit, &nanoseconds) == TUFF_OK && nanoseconds > 0 && (least == 0 || nanoseconds < least))
-            least = nanoseconds;
-    }
-    const double work = tuff__peak_work(limit);
-    tuff__peak_destroy(limit);
-    return least > 0 ? work / ((double)least * 1e-9) : 0;
-}
-
 void peaks_measure(tuff_device *device, device_peaks *out)
 {
-    out->operations = measure_peak(device, PEAK_OPERATIONS);
-    out->bytes = measure_peak(device, PEAK_BYTES);
+    /* 0 if it cannot be measured. */
+    (void)tuff__peak_rate(device, PEAK_OPERATIONS, &out->operations);
+    (void)tuff__peak_rate(device, PEAK_BYTES, &out->bytes);
 }
 
 double kernel_fraction(const kernel_profile *kernel, const device_peaks *peaks)

@@ -197,7 +197,6 @@ static void yield(tuning_session *session, bool is_between)
     if (waited > 0) {
         session->begin += waited;
         session->limit += waited;
-        session->warmed = NULL; /* idle clocks are low */
     }
 }
 

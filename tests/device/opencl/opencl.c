@@ -273,17 +273,36 @@ static void expect_every_site_reached(const char *selector)
     }
 }
 
-/* Skips the test if there is no device. */
-static void for_each_opencl(void (*test)(const char *selector))
+/* Runs the test on the devices from the first to the last; they are listed before those of other APIs. */
+static void for_some_opencl(int first, int last, void (*test)(const char *selector))
 {
-    if (tuff_device_unavailable_reason("opencl"))
-        skip();
-    for (int i = 0; i < tuff_device_count(); i++) {
+    for (int i = first; i <= last; i++) {
         tuff_device_info info;
         assert_int_equal(tuff_device_describe_at(i, &info), TUFF_OK);
-        if (strncmp(info.selector, "opencl:", 7) == 0)
-            test(info.selector);
+        assert_int_equal(strncmp(info.selector, "opencl:", 7), 0);
+        test(info.selector);
     }
+}
+
+/* Returns the number of devices, or skips the test if there is none. */
+static int count_opencl(void)
+{
+    const char *absence;
+    if (tuff_device_unavailable_reason("opencl"))
+        skip();
+    return tuff__driver_opencl.count(&absence);
+}
+
+static void for_each_opencl(void (*test)(const char *selector))
+{
+    for_some_opencl(0, count_opencl() - 1, test);
+}
+
+/* For tests that take long: one device, or all in a thorough run. */
+static void for_drawn_opencl(int number, void (*test)(const char *selector))
+{
+    const int count = count_opencl(), drawn = drawn_turn("OpenCL device", number, count);
+    for_some_opencl(is_thorough() ? 0 : drawn, is_thorough() ? count - 1 : drawn, test);
 }
 
 static void every_call_may_fail_once(void **state)
@@ -291,7 +310,7 @@ static void every_call_may_fail_once(void **state)
     (void)state;
     tuff__cl_group_limit = 40;
     for_each_opencl(expect_every_site_reached);
-    for_each_opencl(fail_every_call);
+    for_drawn_opencl(0, fail_every_call);
 }
 
 /* Calls that keep failing: nothing hangs, and the device can be closed. */
@@ -318,7 +337,7 @@ static void fail_for_good(const char *selector)
 static void calls_may_fail_for_good(void **state)
 {
     (void)state;
-    for_each_opencl(fail_for_good);
+    for_drawn_opencl(1, fail_for_good);
 }
 
 /* The first open with its self-test; the other tests read its record instead. */
@@ -352,7 +371,7 @@ static void fail_the_first_open(const char *selector)
 static void the_first_open_may_fail(void **state)
 {
     (void)state;
-    for_each_opencl(fail_the_first_open);
+    for_drawn_opencl(2, fail_the_first_open);
 }
 
 static void listing_survives_failures(void **state)

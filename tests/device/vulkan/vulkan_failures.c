@@ -314,7 +314,7 @@ static void survives_the_failure_of_every_call(void **state)
 }
 
 static struct {
-    int64_t until_failure, blocks;
+    _Atomic int64_t until_failure, blocks;
 } heap;
 
 static void *failing_allocate(void *user, size_t size)

@@ -1,0 +1,77 @@
+/* The peak rate of a GPU whose clocks are low at first, by fake times of runs: it is the rate after they have risen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "device/state.h"
+#include "each_device.h"
+#include "measure/peak.h"
+
+enum { LOW = 8000000, HIGH = 1000000, RAMP = 60 }; /* times of a run in ns; the runs before the clocks are high */
+
+static const driver *real;
+static int timed_runs;
+
+static tuff_status run_nothing(driver_device *device, driver_recording *recorded)
+{
+    (void)device;
+    (void)recorded;
+    return TUFF_OK;
+}
+
+static tuff_status slow_at_first(driver_device *device, driver_recording *recorded, uint64_t *nanoseconds)
+{
+    (void)device;
+    (void)recorded;
+    *nanoseconds = timed_runs++ < RAMP ? LOW : HIGH;
+    return TUFF_OK;
+}
+
+/* Returns the time of a run at the measured rate, in ns. */
+static double time_at_rate(tuff_device *device, peak_kind kind)
+{
+    peak *loop;
+    double rate;
+    timed_runs = 0;
+    assert_int_equal(tuff__peak_rate(device, kind, &rate), TUFF_OK);
+    assert_int_equal(tuff__peak_create(device, kind, &loop), TUFF_OK);
+    const double work = tuff__peak_work(loop);
+    tuff__peak_destroy(loop);
+    return work / rate * 1e9;
+}
+
+static void check_rate(tuff_device *device)
+{
+    driver idle = *device->driver;
+    const tuff_device_info info = device->info;
+    real = device->driver;
+    idle.submit = run_nothing;
+    idle.timestamps = slow_at_first;
+    device->driver = &idle;
+    for (int kind = PEAK_OPERATIONS; kind <= PEAK_BYTES; kind++) {
+        device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+        const double as_gpu = time_at_rate(device, (peak_kind)kind);
+        assert_true(as_gpu > HIGH * 0.99 && as_gpu < HIGH * 1.01);
+        device->info.device_class = TUFF_DEVICE_CPU; /* takes only a few runs */
+        const double as_cpu = time_at_rate(device, (peak_kind)kind);
+        assert_true(as_cpu > LOW * 0.99 && as_cpu < LOW * 1.01);
+    }
+    device->driver = real;
+    device->info = info;
+}
+
+static void a_gpu_is_measured_at_high_clocks(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_rate);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_is_measured_at_high_clocks)};
+    return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
+}
