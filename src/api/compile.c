@@ -67,9 +67,9 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
                            : "compile: unknown fuse mode, kernel family, library, precision, tune mode or isolation");
         return NULL;
     }
-    if (tuning.background && !may_tune_later(&tuning)) {
+    if (tuning.background && (!may_tune_later(&tuning) || effective_options.describe_only)) {
         FAIL(TUFF_E_USAGE, "compile: background tuning needs the mode quick, normal or max, and cannot be "
-                           "combined with deterministic or a manifest");
+                           "combined with deterministic, a manifest or describe_only");
         return NULL;
     }
     if (graph->status != TUFF_OK) {
@@ -81,7 +81,7 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         return NULL;
     }
     tuff__controls_apply(&tuning);
-    tuning.background = may_tune_later(&tuning);
+    tuning.background = may_tune_later(&tuning) && !effective_options.describe_only;
     tuff_plan *plan = NULL;
     const tuff_status status = compile(graph, &effective_options, &plan);
     if (status == TUFF_OK)

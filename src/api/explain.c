@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/tuner.h"
+#include "tunedb/record.h"
 
 /* Whether the kernel reads an operand as 16-bit elements. Not so if a producer computes the operand's elements,
    whatever the producer reads. */
@@ -22,6 +23,21 @@ static void count_matmuls(const launch_list *list, tuff_plan_info *info)
     }
 }
 
+/* Counts distinct kernels, because a plan that is only described has no programs. */
+static int count_programs(const executable *self)
+{
+    int count = 0;
+    for (int i = 0; i < self->command_count; ++i) {
+        const task_record *one = &self->records[i];
+        bool is_new = one->source != NULL;
+        for (int k = 0; k < i && is_new; ++k)
+            is_new = !tuff__is_same_hash(self->records[k].source_hash, one->source_hash) ||
+                     strcmp(self->records[k].name, one->name) != 0;
+        count += is_new;
+    }
+    return count;
+}
+
 tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
 {
     if (plan == NULL || info == NULL)
@@ -31,11 +47,8 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
         const bool copy = plan->executable.commands[i].kind == COMMAND_COPY;
         info->copy_count += copy;
         info->dispatch_count += !copy;
-        bool is_new = plan->executable.programs[i] != NULL;
-        for (int k = 0; k < i && is_new; ++k)
-            is_new = plan->executable.programs[k] != plan->executable.programs[i];
-        info->program_count += is_new;
     }
+    info->program_count = count_programs(&plan->executable);
     count_matmuls(&plan->executable.launches, info);
     info->node_count = plan->graph == NULL ? 0 : plan->graph->node_count;
     info->memory_peak = plan->executable.launches.peak;

@@ -50,7 +50,7 @@ static tuff_status apply_choices(tuning_session *self, tuff_plan *plan)
    candidate is given up, and the plan is lowered again. */
 static tuff_status record_usable(tuning_session *self, tuff_plan *plan)
 {
-    const recording_options options = {.barrier_everywhere = plan->barrier_everywhere};
+    const recording_options options = tuff__plan_recording_options(plan);
     for (;;) {
         const tuff_status status = tuff__executable_record(&plan->executable, &options);
         const int task = status == TUFF_E_COMPILE || status == TUFF_E_LIMIT || status == TUFF_E_UNSUPPORTED

@@ -394,7 +394,7 @@ void tuff__session_tidy(const tuning_session *self)
     if (self->stats.measured > 0 && tuff__store_tidy(self->store, TIDY_LIMIT) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "tune: cannot compact the cache: %s", tuff_error());
     if (self->stats.compiles > 0)
-        tuff__cache_trim(CACHE_LIMIT);
+        tuff__program_cache_trim(CACHE_LIMIT);
 }
 
 void tuff__session_close_stores(tuning_session *self)

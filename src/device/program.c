@@ -83,7 +83,7 @@ static tuff_status create_from_disk(const program_build *self, program *shared)
 {
     cache_key entry = {"program", self->key};
     blob cached, made = {0};
-    if (!tuff__cache_load(entry, &cached))
+    if (!tuff__program_cache_load(entry, &cached))
         return TUFF_E_COMPILE;
     const tuff_status status = create(self, cached, &made, &shared->driver);
     tuff__free(cached.data);
@@ -93,7 +93,7 @@ static tuff_status create_from_disk(const program_build *self, program *shared)
     if (status == TUFF_OK || status == TUFF_E_OOM_HOST || status == TUFF_E_OOM_DEVICE || status == TUFF_E_DEVICE_LOST)
         return status;
     tuff__log(TUFF_LOG_WARNING, "kernel %s: discarding the cached program: %s", self->request->name, tuff_error());
-    tuff__cache_drop(entry);
+    tuff__program_cache_drop(entry);
     return TUFF_E_COMPILE;
 }
 
@@ -108,9 +108,9 @@ static bool mark_seen(const char *key)
 {
     const cache_key mark = {"seen", key};
     blob empty;
-    const bool is_known = tuff__cache_load(mark, &empty);
+    const bool is_known = tuff__program_cache_load(mark, &empty);
     if (!is_known)
-        tuff__cache_store(mark, (blob){0});
+        tuff__program_cache_store(mark, (blob){0});
     tuff__free(empty.data);
     return is_known;
 }
@@ -121,7 +121,7 @@ static tuff_status create_from_text(const program_build *self, program *shared)
     const tuff_status status = create(self, (blob){0}, self->costly ? NULL : &made, &shared->driver);
     if (status == TUFF_OK) {
         if (made.size > 0)
-            tuff__cache_store((cache_key){"program", self->key}, made);
+            tuff__program_cache_store((cache_key){"program", self->key}, made);
         shared->is_unstored = self->costly;
         shared->was_seen = self->costly && mark_seen(self->key);
     }
@@ -339,7 +339,7 @@ static bool is_worth_storing(const tuff_device *device, const program *one, bool
 {
     const uint64_t expected = device->binary_cost > 0 ? device->binary_cost : INITIAL_COST_GUESS;
     return one && one->is_unstored && (launched || one->was_seen) &&
-           spent + expected <= (one->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__cache_is_on();
+           spent + expected <= (one->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__program_cache_is_on();
 }
 
 /* The device's lock is held. */
@@ -352,8 +352,8 @@ static tuff_status store_bytes(tuff_device *device, program *one)
     if (device->driver->program_bytes(device->handle, one->driver, &made) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "cannot get a program's binary for the cache: %s", tuff_error());
     else if (made.size > 0) {
-        tuff__cache_store(entry, made);
-        tuff__cache_drop(mark);
+        tuff__program_cache_store(entry, made);
+        tuff__program_cache_drop(mark);
     }
     one->is_unstored = false;
     tuff__free(made.data);

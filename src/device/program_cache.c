@@ -65,7 +65,7 @@ static bool find_folder(char *folder)
     return found;
 }
 
-bool tuff__cache_is_on(void)
+bool tuff__program_cache_is_on(void)
 {
     char folder[PATH_SIZE];
     return find_folder(folder);
@@ -105,7 +105,7 @@ static const char *rejection_reason(unsigned char *entry, size_t size, cache_key
     return NULL;
 }
 
-bool tuff__cache_load(cache_key key, blob *payload)
+bool tuff__program_cache_load(cache_key key, blob *payload)
 {
     char path[PATH_SIZE];
     void *data = NULL;
@@ -125,7 +125,7 @@ bool tuff__cache_load(cache_key key, blob *payload)
     return payload->data != NULL;
 }
 
-void tuff__cache_store(cache_key key, blob payload)
+void tuff__program_cache_store(cache_key key, blob payload)
 {
     char path[PATH_SIZE];
     size_t key_length = strlen(key.text), header, size;
@@ -149,7 +149,7 @@ void tuff__cache_store(cache_key key, blob payload)
     tuff__free(entry);
 }
 
-void tuff__cache_drop(cache_key key)
+void tuff__program_cache_drop(cache_key key)
 {
     char path[PATH_SIZE];
     if (entry_path(key, path))
@@ -221,7 +221,7 @@ static void remove_oldest(cached_files *self, uint64_t limit)
               (double)before / (1 << 20), removed);
 }
 
-void tuff__cache_trim(uint64_t limit)
+void tuff__program_cache_trim(uint64_t limit)
 {
     char folder[PATH_SIZE - 256];
     cached_files all = {.folder = folder};

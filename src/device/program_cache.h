@@ -12,17 +12,17 @@ typedef struct cache_key {
 } cache_key;
 
 /* Whether there is a cache folder. If not, bytes need not be made for it. */
-bool tuff__cache_is_on(void);
+bool tuff__program_cache_is_on(void);
 /* Returns true if the folder has an intact entry for exactly this key; the caller frees payload->data. */
-bool tuff__cache_load(cache_key key, blob *payload);
-void tuff__cache_store(cache_key key, blob payload);
+bool tuff__program_cache_load(cache_key key, blob *payload);
+void tuff__program_cache_store(cache_key key, blob payload);
 /* Removes an entry that turned out to be unusable. */
-void tuff__cache_drop(cache_key key);
+void tuff__program_cache_drop(cache_key key);
 
 /* How many bytes of programs may stay in the folder when a tuner is done with it. */
 #define CACHE_LIMIT ((uint64_t)1 << 30)
 /* If the programs take more than `limit` bytes, removes the least recently used ones (read or written) until half of
    that is left. */
-void tuff__cache_trim(uint64_t limit);
+void tuff__program_cache_trim(uint64_t limit);
 
 #endif

@@ -584,11 +584,11 @@ tuff_status tuff__device_self_test(tuff_device *device)
     }
     cache_key entry = {"device", tuff__text_get(&key)};
     tuff_status status = TUFF_OK;
-    if (!tuff__cache_load(entry, &record) || !decode_record(record, &device->info)) {
+    if (!tuff__program_cache_load(entry, &record) || !decode_record(record, &device->info)) {
         status = run_probes(device);
         if (status == TUFF_OK) {
             encode_record(&device->info, bytes);
-            tuff__cache_store(entry, (blob){bytes, sizeof bytes});
+            tuff__program_cache_store(entry, (blob){bytes, sizeof bytes});
         }
     }
     if (status == TUFF_OK)

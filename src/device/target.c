@@ -5,7 +5,7 @@
 
 target tuff__device_target(const tuff_device *device)
 {
-    enum { MAX_GLSL_ARRAY_VECTORS = 16, NVIDIA = 0x10de }; /* lavapipe loses sums held in arrays of 24 vectors */
+    enum { NVIDIA = 0x10de, MAX_GLSL_ARRAY_VECTORS = 16 }; /* lavapipe loses sums held in arrays of 24 vectors */
     const tuff_device_info *info = tuff__device_info(device);
     const bool glsl = tuff__device_takes_glsl(device), cpu = info->device_class == TUFF_DEVICE_CPU;
     return (target){.info = info,

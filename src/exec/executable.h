@@ -10,6 +10,7 @@
 /* Description of a launch, kept after recording. */
 typedef struct task_record {
     char *label, *source; /* owned */
+    hash128 source_hash;
     char name[KERNEL_NAME];
     const char *kind;
     int op_count;
@@ -34,6 +35,7 @@ typedef struct executable {
 
 typedef struct recording_options {
     bool barrier_everywhere;
+    bool describes_only; /* assembles and describes all launches, and compiles and records nothing */
     /* May be NULL. Called before each program is requested from the device; a failure ends the recording. */
     tuff_status (*before_program)(void *state, const program_request *request);
     void *state;

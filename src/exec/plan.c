@@ -30,6 +30,7 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     self->device = graph->device;
     self->start_time = tuff__nanoseconds();
     self->barrier_everywhere = options->barrier_everywhere;
+    self->describes_only = options->describe_only;
     if (passes != NULL)
         self->passes.chosen = *passes;
     const tuff_status status = tuff__device_is_reference(self->device)
@@ -43,9 +44,14 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     return TUFF_OK;
 }
 
+recording_options tuff__plan_recording_options(const tuff_plan *self)
+{
+    return (recording_options){.barrier_everywhere = self->barrier_everywhere, .describes_only = self->describes_only};
+}
+
 tuff_status tuff__plan_record(tuff_plan *self)
 {
-    const recording_options options = {.barrier_everywhere = self->barrier_everywhere};
+    const recording_options options = tuff__plan_recording_options(self);
     self->written = tuff__calloc((size_t)self->executable.launches.input_count + 1, sizeof *self->written);
     if (self->written == NULL)
         return TUFF_E_OOM_HOST;
@@ -111,6 +117,8 @@ tuff_status tuff_plan_run(tuff_plan *plan)
 {
     if (plan == NULL)
         return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
+    if (plan->describes_only)
+        return FAIL(TUFF_E_USAGE, "run: the plan was compiled with describe_only");
     if (plan->reference != NULL)
         return tuff__reference_run(plan->reference);
     for (int i = 0; i < plan->executable.launches.input_count; ++i)

@@ -47,6 +47,7 @@ struct tuff_plan {
     plan_keys keys;
     reference_plan *reference; /* set on the reference device, where device is the only other field used */
     bool barrier_everywhere;
+    bool describes_only; /* has no programs and no recordings */
     bool *written; /* by input: the host has written it */
     bool has_run;
     bool discards_binaries; /* its programs are never needed again, so their binaries are not saved */
@@ -62,6 +63,7 @@ struct tuff_plan {
    configurations. Does not record it. */
 tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *options, const tune_config *passes,
                               tuff_plan **out);
+recording_options tuff__plan_recording_options(const tuff_plan *plan);
 /* Records the plan, unless that was done, and allows the host to write inputs. */
 tuff_status tuff__plan_record(tuff_plan *plan);
 

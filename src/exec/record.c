@@ -40,9 +40,10 @@ typedef struct parameter_block {
 } parameter_block;
 
 /* Adds a launch to the hash: its kernel, grid and parameters. plan_hash.c adds the values that it reads and writes. */
-static void hash_launch(executable *self, const launch *kernel, const char *source, const assembly *made)
+static void hash_launch(executable *self, int index, const char *source, const assembly *made)
 {
-    const hash128 own = tuff__hash(source, strlen(source));
+    const launch *kernel = &self->launches.launches[index];
+    const hash128 own = self->records[index].source_hash = tuff__hash(source, strlen(source));
     const uint64_t parts[] = {
         self->hash.low,
         self->hash.high,
@@ -79,7 +80,7 @@ static tuff_status build_launch(executable *self, int index, parameter_block *bl
     into->word_count = 2;
     into->words[0] = (uint32_t)block->count;
     tuff_status status = append_parameters(block, &made);
-    hash_launch(self, kernel, tuff__text_get(&made.source), &made);
+    hash_launch(self, index, tuff__text_get(&made.source), &made);
     if (status == TUFF_OK && (record->source = tuff__strdup(tuff__text_get(&made.source))) == NULL)
         status = TUFF_E_OOM_HOST;
     tuff__assembly_free(&made);
@@ -149,7 +150,7 @@ static tuff_status build_gemm(executable *self, int index)
     command *into = &self->commands[index];
     const int buffers[] = {kernel->chain.operand_buffers[0], kernel->chain.operand_buffers[1],
                            kernel->chain.outputs[0].buffer};
-    hash_launch(self, kernel, "clblast", NULL);
+    hash_launch(self, index, "clblast", NULL);
     into->kind = COMMAND_PRODUCT;
     into->product = kernel->product;
     into->binding_count = 3;
@@ -171,7 +172,7 @@ static void build_copy(executable *self, int index)
     command *into = &self->commands[index];
     const memory_buffer *ends[] = {&self->launches.buffers[kernel->copy_from],
                                    &self->launches.buffers[kernel->copy_to]};
-    hash_launch(self, kernel, "copy", NULL);
+    hash_launch(self, index, "copy", NULL);
     into->kind = COMMAND_COPY;
     into->binding_count = 2;
     for (int i = 0; i < 2; ++i)
@@ -216,6 +217,8 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         TRY(tuff__describe_launch(self, i, &self->records[i]));
         predict_duration(self, i);
     }
+    if (options->describes_only)
+        return TUFF_OK;
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
     TRY(tuff__storage_create(self->launches.device, size, false, &self->parameters));
@@ -262,6 +265,8 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     TRY(status);
     while (self->setup_count < self->command_count && self->launches.launches[self->setup_count].setup)
         ++self->setup_count;
+    if (options->describes_only)
+        return TUFF_OK;
     if (self->setup_count > 0)
         TRY(tuff__recording_create(self->launches.device, self->commands, self->setup_count,
                                    options->barrier_everywhere, false, &self->setup));

@@ -68,7 +68,7 @@ static void store_entry(size_t size, char *path, size_t path_size)
     assert_non_null(payload);
     for (size_t i = 0; i < size; i++)
         payload[i] = (unsigned char)(i * i + 7);
-    tuff__cache_store(key, (blob){payload, size});
+    tuff__program_cache_store(key, (blob){payload, size});
     free(payload);
     assert_int_equal(count_cache_files(".program", path, path_size), 1);
 }
@@ -76,7 +76,7 @@ static void store_entry(size_t size, char *path, size_t path_size)
 static bool loads(void)
 {
     blob payload;
-    bool found = tuff__cache_load(key, &payload);
+    bool found = tuff__program_cache_load(key, &payload);
     assert_int_equal(found, payload.data != NULL);
     tuff__free(payload.data);
     return found;
@@ -88,7 +88,7 @@ static void an_entry_comes_back_whole(void **state)
     char path[512];
     blob payload;
     store_entry(100000, path, sizeof path);
-    assert_true(tuff__cache_load(key, &payload));
+    assert_true(tuff__program_cache_load(key, &payload));
     assert_int_equal(payload.size, 100000);
     for (size_t i = 0; i < payload.size; i++)
         assert_int_equal(((unsigned char *)payload.data)[i], (unsigned char)(i * i + 7));
@@ -97,8 +97,8 @@ static void an_entry_comes_back_whole(void **state)
     assert_int_equal(stat(path, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0600);
     cache_key other = {"program", "tuff, some driver of some version\nkernel two\n"};
-    assert_false(tuff__cache_load(other, &payload));
-    tuff__cache_drop(key);
+    assert_false(tuff__program_cache_load(other, &payload));
+    tuff__program_cache_drop(key);
     assert_false(loads());
     assert_int_equal(count_cache_files(".program", NULL, 0), 0);
 }
@@ -120,7 +120,7 @@ static void the_header_is_as_described(void **state)
     rehash(entry);
     assert_memory_equal(stored, entry.data + HASH_AT, 16);
     free(entry.data);
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 static void every_flipped_bit_is_refused(void **state)
@@ -139,7 +139,7 @@ static void every_flipped_bit_is_refused(void **state)
     write_file(path, entry.data, entry.size);
     assert_true(loads());
     free(entry.data);
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -157,7 +157,7 @@ static void every_truncation_is_refused(void **state)
     write_file(path, entry.data, entry.size + 1);
     assert_false(loads());
     free(entry.data);
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 /* Entries that are complete with a correct hash, but not the requested one. */
@@ -191,7 +191,7 @@ static void a_stale_entry_is_refused(void **state)
     write_file(path, entry.data, entry.size);
     assert_true(loads());
     free(entry.data);
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 static void what_is_not_ours_alone_is_refused(void **state)
@@ -222,7 +222,7 @@ static void what_is_not_ours_alone_is_refused(void **state)
     assert_int_equal(chmod(cache_folder(), 0777), 0);
     assert_false(loads());
     assert_int_equal(chmod(cache_folder(), 0700), 0);
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 /* A file that is larger than any program is not read. */
@@ -233,7 +233,7 @@ static void a_huge_entry_is_refused(void **state)
     store_entry(200, path, sizeof path);
     assert_int_equal(truncate(path, (off_t)10 << 30), 0);
     assert_false(loads());
-    tuff__cache_drop(key);
+    tuff__program_cache_drop(key);
 }
 
 /* Checks the kernel's result and whether its program was compiled or came from disk. */
@@ -629,7 +629,7 @@ static void keep_old(const char *text, size_t size, int days)
     char *data = calloc(1, size);
     assert_non_null(data);
     const cache_key old = {"program", text};
-    tuff__cache_store(old, (blob){data, size});
+    tuff__program_cache_store(old, (blob){data, size});
     free(data);
     const struct timespec then = {.tv_sec = time(NULL) - days * (time_t)86400};
     char path[4096];
@@ -642,7 +642,7 @@ static void keep_old(const char *text, size_t size, int days)
 static bool is_kept(const char *kind, const char *text)
 {
     blob payload;
-    const bool found = tuff__cache_load((cache_key){kind, text}, &payload);
+    const bool found = tuff__program_cache_load((cache_key){kind, text}, &payload);
     tuff__free(payload.data);
     return found;
 }
@@ -660,19 +660,19 @@ static void old_programs_make_way(void **state)
 {
     (void)state;
     static const char *const names[] = {"a", "b", "c", "d"};
-    tuff__cache_trim(0);
-    tuff__cache_store((cache_key){"device", "a record"}, (blob){(void *)(uintptr_t) "record", 6});
+    tuff__program_cache_trim(0);
+    tuff__program_cache_store((cache_key){"device", "a record"}, (blob){(void *)(uintptr_t) "record", 6});
     for (int i = 0; i < 4; i++)
         keep_old(names[i], 100000, 40 - 10 * i);
-    tuff__cache_trim(500000);
+    tuff__program_cache_trim(500000);
     for (int i = 0; i < 4; i++)
         assert_true(is_kept("program", names[i]));
     tuff__file.unlink = refuse_removal;
-    tuff__cache_trim(300000);
+    tuff__program_cache_trim(300000);
     tuff__file.unlink = unlink;
     assert_true(is_kept("program", "a"));
     keep_old("a", 100000, 40); /* its time of last use was just updated by a read */
-    tuff__cache_trim(380000);
+    tuff__program_cache_trim(380000);
     assert_false(is_kept("program", "a"));
     assert_true(is_kept("device", "a record"));
     int kept = 0;

@@ -648,6 +648,70 @@ static void zero_hides_no_nan(void **state)
     for_drawn_devices(keep_nan);
 }
 
+static uint64_t programs_made(const tuff_device *device)
+{
+    tuff_device_counters counters;
+    assert_int_equal(tuff_device_counters_get(device, &counters), TUFF_OK);
+    return counters.programs_compiled + counters.programs_from_disk;
+}
+
+static void expect_equal_tasks(const tuff_plan *one, const tuff_plan *other, int count)
+{
+    for (int i = 0; i < count; i++) {
+        tuff_task_info a, b;
+        assert_int_equal(tuff_plan_task(one, i, &a), TUFF_OK);
+        assert_int_equal(tuff_plan_task(other, i, &b), TUFF_OK);
+        assert_string_equal(a.label, b.label);
+        assert_true(a.source == NULL ? b.source == NULL : strcmp(a.source, b.source) == 0);
+        assert_true(a.items == b.items && a.bytes_read == b.bytes_read && a.bytes_written == b.bytes_written);
+    }
+}
+
+/* A plan that is only described says the same as one that runs, makes no program, and does not run. */
+static void describe_only(tuff_device *device)
+{
+    static const tuff_tune_options later = {.mode = TUFF_TUNE_QUICK, .background = true};
+    const tuff_compile_options only = {.describe_only = true}, never = {.describe_only = true, .tuning = &later};
+    uint64_t hash[2], whole_hash[2];
+    tuff_plan_info info, whole_info;
+    float y[40 * 24];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(40, 56));
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(56, 24));
+    tuff_output(graph, "y", tuff_softmax(tuff_relu(tuff_matmul(x, w)), 1));
+    tuff_output(graph, "again", tuff_softmax(tuff_relu(tuff_matmul(tuff_add(x, x), w)), 1));
+    const uint64_t before = programs_made(device);
+    assert_null(tuff_compile(graph, &never));
+    assert_int_equal(tuff_last_status(), TUFF_E_USAGE);
+    tuff_plan *described = tuff_compile(graph, &only);
+    assert_non_null(described);
+    assert_true(programs_made(device) == before);
+    tuff_plan *whole = compile_plan(graph);
+    assert_int_equal(tuff_plan_describe(described, &info), TUFF_OK);
+    assert_int_equal(tuff_plan_describe(whole, &whole_info), TUFF_OK);
+    assert_memory_equal(&info, &whole_info, sizeof info);
+    if (!tuff__device_is_reference(device)) {
+        assert_true(info.program_count > 1 && info.program_count <= info.task_count);
+        assert_true(programs_made(device) == before + (uint64_t)info.program_count);
+        assert_int_equal(tuff_plan_hash(described, hash), TUFF_OK);
+        assert_int_equal(tuff_plan_hash(whole, whole_hash), TUFF_OK);
+        assert_memory_equal(hash, whole_hash, sizeof hash);
+    }
+    expect_equal_tasks(described, whole, info.task_count);
+    expect_error(tuff_plan_run(described), TUFF_E_USAGE, "describe_only");
+    assert_int_equal(tuff_plan_wait(described), TUFF_OK);
+    assert_int_not_equal(tuff_plan_read(described, "y", y, sizeof y), TUFF_OK);
+    assert_int_not_equal(tuff_plan_profile(described), TUFF_OK);
+    tuff_plan_destroy(described);
+    destroy_plan(whole, graph);
+}
+
+static void a_plan_may_only_be_described(void **state)
+{
+    (void)state;
+    for_each_device(describe_only);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -658,6 +722,7 @@ int main(void)
         cmocka_unit_test(writes_keep_their_place_among_runs),
         cmocka_unit_test(a_profile_is_a_run_with_times),
         cmocka_unit_test(memory_is_used_again),
+        cmocka_unit_test(a_plan_may_only_be_described),
         cmocka_unit_test(gradients_take_no_room_before_they_are_made),
         cmocka_unit_test(training_reads_nothing_from_the_device),
         cmocka_unit_test(one_recording_serves_every_position),

@@ -46,7 +46,8 @@ int drawn_turn(const char *question, int number, int count);
 bool is_drawn_for_device(const tuff_device *device, int number);
 /* The same, but of two successive items only one is drawn: for tables of cases that take long to compile. */
 bool is_one_of_two_drawn(const tuff_device *device, int number);
-/* As is_drawn_for_device, but each item is drawn for one driver of every API: for features that only one language has. */
+/* As is_drawn_for_device, but each item is drawn for one driver of every API: for features that only one language
+   has. */
 bool is_drawn_for_device_per_api(const tuff_device *device, int number);
 /* Whether an item that runs on a single driver of any API is drawn for the device's API. */
 bool is_drawn_for_api(const tuff_device *device, int number);

@@ -218,7 +218,8 @@ static int kernel(int count, char **arguments)
     if (!end.now && code == EXIT_DONE && folder && operands.count > 0)
         code = cli_fail(&verb_kernel, EXIT_USAGE, "--out writes all kernels and takes no FILE or NAME");
     tuff_device *device = end.now || code != EXIT_DONE ? NULL : cli_open_device(&verb_kernel, device_name, &code);
-    const tuff_compile_options compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+    const tuff_compile_options compile = {.describe_only = true,
+                                          .fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                           .family = (tuff_family)family,
                                           .precision = (tuff_precision)precision,
                                           .matmul_precision = (tuff_precision)factors};

@@ -158,13 +158,14 @@ static tuff_status save_graph(const model_plans *plans, const tuff_compile_optio
 
 static int compile_and_show(tuff_device *device, plan_options *options)
 {
-    tuff_compile_options requested = {.fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+    tuff_compile_options requested = {.describe_only = !options->profile,
+                                      .fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                       .matmul_library = (tuff_matmul_library)options->matmul,
                                       .family = (tuff_family)options->family,
                                       .memory_budget = (uint64_t)options->memory_budget,
                                       .precision = (tuff_precision)options->description.precision,
                                       .matmul_precision = (tuff_precision)options->matmul_precision};
-    const tuff_compile_options single = {.fuse = TUFF_FUSE_NONE};
+    const tuff_compile_options single = {.describe_only = true, .fuse = TUFF_FUSE_NONE};
     model_plans plans = {0}, unfused = {0};
     int code;
     tuning_apply(&options->tune, &requested);

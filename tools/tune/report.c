@@ -60,7 +60,7 @@ static int report_model(const report_options *self)
     tuff_device_info info;
     tune_environment here;
     model_plans plans = {0};
-    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    const tuff_compile_options options = {.describe_only = true};
     tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
