@@ -102,7 +102,7 @@ foreach(script IN LISTS tuff_test_scripts)
 endforeach()
 # The longest tests start first, so that none of them runs alone at the end.
 foreach(name every_op golden golden_cases attention matmul tune_kill tune_variants tool documents workloads fusion
-    graph_cli profile_cli train_kill train_options compile_pool_faults random_programs)
+    graph_cli profile_cli train_kill train_options random_programs)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()

@@ -127,9 +127,10 @@ typedef struct tuff_compile_options {
     tuff_family family;
     tuff_matmul_library matmul_library;
     bool barrier_everywhere; /* for debugging: a full barrier before every command. Results must not change */
-    /* Compile no kernels, which takes most of the time: the plan can be described (tuff_plan_describe, tuff_plan_task,
-       tuff_plan_hash, inputs, outputs, keys), but running it is TUFF_E_USAGE. Cannot be combined with background
-       tuning. */
+    /* Do not compile the plan's kernels, which takes most of the time: the plan can be described (tuff_plan_describe,
+       tuff_plan_task, tuff_plan_hash, inputs, outputs, keys), but running it is TUFF_E_USAGE. The driver may refuse a
+       kernel that the tuner found elsewhere; a plan that runs then has another one. Tuning measures as always, but
+       cannot be in the background. */
     bool describe_only;
     /* Limit in bytes on the peak size of intermediates (tuff_plan_info.memory_peak); 0: none. If the graph needs more,
        values that stay unused for a while are recomputed instead of kept, beginning with those that save the most

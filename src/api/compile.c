@@ -81,7 +81,11 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         return NULL;
     }
     tuff__controls_apply(&tuning);
-    tuning.background = may_tune_later(&tuning) && !effective_options.describe_only;
+    tuning.background = may_tune_later(&tuning);
+    if (tuning.background && effective_options.describe_only) { /* from the environment */
+        tuning.background = false;
+        tuning.mode = TUFF_TUNE_CACHED;
+    }
     tuff_plan *plan = NULL;
     const tuff_status status = compile(graph, &effective_options, &plan);
     if (status == TUFF_OK)

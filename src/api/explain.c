@@ -121,6 +121,8 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
 {
     if (plan == NULL)
         return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
+    if (plan->describes_only)
+        return FAIL(TUFF_E_USAGE, "profile: the plan was compiled with describe_only");
     if (plan->reference != NULL || plan->executable.recording == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "profile: the plan runs nothing on a device");
     for (int i = 0; i < plan->executable.launches.input_count; ++i)

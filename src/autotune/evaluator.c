@@ -163,6 +163,7 @@ static void keep_gpu_busy(tuning_task *task)
         if (task->slots[i] != NULL && task->has_run[i]) {
             if (enter_step(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
                 (void)tuff__candidate_run_once(task->slots[i]);
+            task->session->last_run = tuff__nanoseconds();
             tuff__journal_leave(task->session->journal);
             return;
         }
@@ -251,16 +252,16 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     return TUFF_OK;
 }
 
-/* Raises the clocks of a GPU before candidates of another key are timed, and after it was idle, for example because
-   candidates were compiled. */
-static tuff_status warm_up(tuning_task *task, candidate_run *run)
+/* Raises the clocks of a GPU before candidates of another key are timed, and after it was idle, for example while the
+   host computed a reference. */
+static tuff_status warm_up(tuning_task *task, candidate_run *run, uint64_t limit)
 {
     enum { IDLE = 50000000, MOST = 500000000 }; /* ns */
     tuning_session *self = task->session;
     const bool is_due =
         (self->warmed != task || tuff__nanoseconds() - self->last_run > IDLE) && tuff__session_is_on_gpu(self);
     self->warmed = task;
-    return is_due ? tuff__candidate_run_warm(run, MOST) : TUFF_OK;
+    return is_due ? tuff__candidate_run_warm(run, limit, MOST) : TUFF_OK;
 }
 
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
@@ -276,7 +277,7 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
         *result = EVALUATION_SLOW;
         return TUFF_OK;
     }
-    TRY(warm_up(task, one));
+    TRY(warm_up(task, one, limit));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     task->session->last_run = tuff__nanoseconds();
     for (int i = 0; i < count; ++i)

@@ -70,8 +70,7 @@ uint64_t tuff__session_roofline(tuning_task *task)
         strcmp(key->math, "strict") != 0)
         return 0;
     if (self->peak_rate == 0 &&
-        (tuff__peak_rate(tuff__session_device(self), PEAK_OPERATIONS, &self->peak_rate) != TUFF_OK ||
-         self->peak_rate == 0)) {
+        tuff__peak_rate(tuff__session_device(self), PEAK_OPERATIONS, &self->peak_rate) != TUFF_OK) {
         tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
         self->peak_rate = INFINITY;
     }

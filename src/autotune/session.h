@@ -110,7 +110,7 @@ typedef struct tuning_session {
     uint64_t lowerings;                /* number of candidates lowered so far */
     struct compile_pool *compile_pool; /* threads that compile for it; NULL: none */
     const tuning_task *warmed;         /* the task whose candidates ran last */
-    uint64_t last_run;                 /* when they were last timed */
+    uint64_t last_run;                 /* when a candidate last ran */
     uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
     uint64_t compile_limit; /* for any candidate; 0: not known yet */

@@ -351,6 +351,61 @@ static void write_block(const tuff_device *device, const block *tried, text *out
                    tried->shape[2], tried->bf16, tried->transposed, tried->instructions, tried->body);
 }
 
+enum { MAX_KERNELS = PROBE_COUNT + 2 * BLOCKS_PER_DTYPE + WARPGROUP_BLOCKS };
+
+/* Programs of the self-test, which are compiled several at once before they run one by one. */
+typedef struct prepared {
+    program_request requests[MAX_KERNELS];
+    text texts[MAX_KERNELS]; /* of blocks */
+    program *programs[MAX_KERNELS];
+    int count, done;
+} prepared;
+
+static void add_block(const tuff_device *device, block added, prepared *self)
+{
+    text *source = &self->texts[self->count];
+    if (!added.body)
+        return;
+    write_block(device, &added, source);
+    if (tuff__text_status(source) == TUFF_OK)
+        self->requests[self->count++] = request_of(tuff__text_get(source), added.items);
+}
+
+/* Compiles what was added since the last call. */
+static void prepare(tuff_device *device, prepared *self)
+{
+    tuff__programs_prepare(device, self->requests + self->done, self->count - self->done, self->programs + self->done);
+    self->done = self->count;
+}
+
+/* Prepares all probes and the blocks of f16. Other blocks follow once these are proved (prove_matrices). */
+static void prepare_first(tuff_device *device, const tuff_device_info *claims, prepared *self)
+{
+    for (int i = 0; i < PROBE_COUNT; i++)
+        if (!probes[i].is_wanted || probes[i].is_wanted(claims))
+            self->requests[self->count++] = request_of(text_of(device, &probes[i]), ITEMS);
+    for (int i = 0; i < BLOCKS_PER_DTYPE && claims->cooperative_matrix != TUFF_MATRIX_NONE; i++)
+        add_block(device, claimed_block(device, claims, false, i), self);
+    prepare(device, self);
+}
+
+static void prepare_bf16(tuff_device *device, const tuff_device_info *claims, prepared *self)
+{
+    for (int i = 0; i < BLOCKS_PER_DTYPE; i++)
+        add_block(device, claimed_block(device, claims, true, i), self);
+    for (int i = 0; i < WARPGROUP_BLOCKS && claims->matrix_warpgroup; i++)
+        add_block(device, warpgroup_block(i), self);
+    prepare(device, self);
+}
+
+static void release_programs(tuff_device *device, prepared *self)
+{
+    for (int i = 0; i < MAX_KERNELS; i++) {
+        tuff__program_release(device, self->programs[i]);
+        tuff__text_free(&self->texts[i]);
+    }
+}
+
 /* Multiplies a block. Sets *state to the outcome. */
 static tuff_status try_block(tuff_device *device, const block *tried, words *got, tuff_matrix_state *state)
 {
@@ -394,7 +449,7 @@ static tuff_status prove_warpgroups(tuff_device *device, words *got)
     return TUFF_OK;
 }
 
-static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, words *got)
+static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, prepared *programs, words *got)
 {
     tuff_device_info *info = &device->info;
     tuff_matrix_state state;
@@ -410,50 +465,10 @@ static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *c
     info->cooperative_matrix = claims->cooperative_matrix;
     if (!claims->matrix_bf16)
         return TUFF_OK;
+    prepare_bf16(device, claims, programs);
     TRY(try_matrices(device, claims, true, got, &state));
     info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
     return info->matrix_bf16 && claims->matrix_warpgroup ? prove_warpgroups(device, got) : TUFF_OK;
-}
-
-enum { MAX_KERNELS = PROBE_COUNT + 2 * BLOCKS_PER_DTYPE + WARPGROUP_BLOCKS };
-
-/* The programs of the self-test, which compiles all of them at once and keeps them while it runs them one by one. */
-typedef struct prepared {
-    program_request requests[MAX_KERNELS];
-    text texts[MAX_KERNELS]; /* of blocks */
-    program *programs[MAX_KERNELS];
-    int count;
-} prepared;
-
-static void add_block(const tuff_device *device, block added, prepared *self)
-{
-    text *source = &self->texts[self->count];
-    if (!added.body)
-        return;
-    write_block(device, &added, source);
-    if (tuff__text_status(source) == TUFF_OK)
-        self->requests[self->count++] = request_of(tuff__text_get(source), added.items);
-}
-
-static void prepare_programs(tuff_device *device, const tuff_device_info *claims, prepared *self)
-{
-    for (int i = 0; i < PROBE_COUNT; i++)
-        if (!probes[i].is_wanted || probes[i].is_wanted(claims))
-            self->requests[self->count++] = request_of(text_of(device, &probes[i]), ITEMS);
-    for (int i = 0; i < 2 * BLOCKS_PER_DTYPE && claims->cooperative_matrix != TUFF_MATRIX_NONE; i++)
-        if (i < BLOCKS_PER_DTYPE || claims->matrix_bf16)
-            add_block(device, claimed_block(device, claims, i >= BLOCKS_PER_DTYPE, i % BLOCKS_PER_DTYPE), self);
-    for (int i = 0; i < WARPGROUP_BLOCKS && claims->matrix_warpgroup; i++)
-        add_block(device, warpgroup_block(i), self);
-    tuff__programs_prepare(device, self->requests, self->count, self->programs);
-}
-
-static void release_programs(tuff_device *device, prepared *self)
-{
-    for (int i = 0; i < MAX_KERNELS; i++) {
-        tuff__program_release(device, self->programs[i]);
-        tuff__text_free(&self->texts[i]);
-    }
 }
 
 /* Runs all probes that the driver's claims call for. */
@@ -465,13 +480,13 @@ static tuff_status run_probes(tuff_device *device)
     prepared *programs = tuff__calloc(1, sizeof *programs);
     tuff_status status = got && programs ? TUFF_OK : TUFF_E_OOM_HOST;
     if (status == TUFF_OK)
-        prepare_programs(device, &claims, programs);
+        prepare_first(device, &claims, programs);
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
             status = run_probe(device, &probes[i], got);
     if (status == TUFF_OK)
-        status = prove_matrices(device, &claims, got);
+        status = prove_matrices(device, &claims, programs, got);
     if (programs)
         release_programs(device, programs);
     tuff__free(programs);

@@ -21,8 +21,8 @@ target tuff__device_target(const tuff_device *device)
                     .has_subgroup_matrices = info->cooperative_matrix != 0 && info->matrix_shape[0] > 0 &&
                                              info->matrix_shape[1] > 0 && info->matrix_shape[2] > 0 &&
                                              (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
-                    /* NVIDIA's driver 580.159 crashes when it compiles attention with dropout for Vulkan. */
-                    .draws_beside_matrices = !(glsl && info->vendor_id == NVIDIA),
+                    /* NVIDIA's driver 580.159 crashes when it compiles attention with a bias and dropout for Vulkan. */
+                    .has_dropout_on_units = !(glsl && info->vendor_id == NVIDIA),
                     .compiles_unrolled_fast = !(glsl && cpu),
                     .has_fast_private_arrays = !(glsl && cpu),
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};

@@ -22,7 +22,7 @@ typedef struct target {
     bool has_memory_hints;       /* kernels can prefetch, and can store past the caches */
     bool has_fast_fma;           /* a fused multiply-add is one instruction, not a call */
     bool has_subgroup_matrices;  /* matrix units, proved by the self-test */
-    bool draws_beside_matrices;  /* kernels with matrix units can draw random numbers; else the compiler may crash */
+    bool has_dropout_on_units;   /* attention with dropout can use matrix units; else the compiler crashes on it */
     bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
     bool has_fast_private_arrays; /* in registers or the nearest cache, even if indexed lane by lane */
     int max_array_vectors;        /* larger arrays of an item are known to be miscompiled */

@@ -253,7 +253,7 @@ tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time
     return status;
 }
 
-tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
+tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t limit, uint64_t most)
 {
     enum { WINDOW = 10000000, STEADY = 3 };
     const uint64_t begin = tuff__nanoseconds();
@@ -264,6 +264,8 @@ tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t most)
         uint64_t sum = 0, count = 0, time;
         while (tuff__nanoseconds() - start < WINDOW) {
             TRY(time_once(self, &time));
+            if (limit > 0 && time > limit)
+                return TUFF_OK;
             sum += time;
             ++count;
         }

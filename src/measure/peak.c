@@ -190,20 +190,29 @@ tuff_status tuff__peak_rate(tuff_device *device, peak_kind kind, double *rate)
     peak *loop;
     *rate = 0;
     TRY(tuff__peak_create(device, kind, &loop));
+    /* mark: the least time when it last fell by 2 %, at the moment `improved`. steady: runs since then. */
     const uint64_t begin = tuff__nanoseconds();
-    uint64_t least = 0, time = 0, improved = begin, now = begin;
+    uint64_t least = 0, mark = 0, time = 0, improved = begin, now = begin;
+    int steady = 0;
     tuff_status status = TUFF_OK;
-    for (int i = 0; status == TUFF_OK && (i < LEAST_RUNS || (is_gpu && now - improved < STEADY && now - begin < MOST));
-         i++) {
+    for (int i = 0; status == TUFF_OK; i++, steady++) {
+        const bool is_steady = steady >= LEAST_RUNS && now - improved >= STEADY;
+        if (i >= LEAST_RUNS && (!is_gpu || is_steady || now - begin >= MOST))
+            break;
         status = tuff__peak_time(loop, &time);
         now = tuff__nanoseconds();
         if (status != TUFF_OK || i == 0 || time == 0)
             continue;
-        if (least == 0 || least - least / 50 > time)
-            improved = now;
         least = least == 0 || time < least ? time : least;
+        if (mark == 0 || mark - mark / 50 > time) {
+            mark = time;
+            improved = now;
+            steady = 0;
+        }
     }
-    if (status == TUFF_OK && least > 0)
+    if (status == TUFF_OK && least == 0)
+        status = FAIL(TUFF_E_UNSUPPORTED, "measure: the device reports that a run takes no time");
+    if (status == TUFF_OK)
         *rate = tuff__peak_work(loop) / (double)least * 1e9;
     tuff__peak_destroy(loop);
     return status;

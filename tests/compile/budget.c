@@ -94,30 +94,22 @@ static void keep_to(tuff_device *device, tuff_fuse_mode fuse, uint64_t percent)
     tuff_plan_destroy(free_plan);
 }
 
+/* Tries one of three budgets, or all in a thorough run. */
 static void keep_to_budget(tuff_device *device)
 {
-    keep_to(device, TUFF_FUSE_ALL, 65);
+    const int drawn = drawn_turn("budget", 0, 3);
+    if (is_thorough() || drawn == 0)
+        keep_to(device, TUFF_FUSE_ALL, 65);
+    if (is_thorough() || drawn == 1)
+        keep_to(device, TUFF_FUSE_ALL, 85);
+    if (is_thorough() || drawn == 2)
+        keep_to(device, TUFF_FUSE_NONE, 65);
 }
 
 static void plans_keep_to_their_budget(void **state)
 {
     (void)state;
     for_drawn_drivers(keep_to_budget);
-}
-
-static void keep_other_budgets(tuff_device *device)
-{
-    const int drawn = drawn_turn("budget", 0, 2);
-    if (is_thorough() || drawn == 0)
-        keep_to(device, TUFF_FUSE_ALL, 85);
-    if (is_thorough() || drawn == 1)
-        keep_to(device, TUFF_FUSE_NONE, 65);
-}
-
-static void so_do_plans_without_fusion(void **state)
-{
-    (void)state;
-    for_drawn_api(1, keep_other_budgets);
 }
 
 /* Returns the number after a word of the error message. */
@@ -219,9 +211,11 @@ static void random_graphs_are_right_within_a_budget(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_keep_to_their_budget),       cmocka_unit_test(so_do_plans_without_fusion),
-        cmocka_unit_test(a_budget_out_of_reach_is_refused), cmocka_unit_test(enough_memory_changes_nothing),
-        cmocka_unit_test(the_reference_takes_no_notice),    cmocka_unit_test(random_graphs_are_right_within_a_budget),
+        cmocka_unit_test(plans_keep_to_their_budget),
+        cmocka_unit_test(a_budget_out_of_reach_is_refused),
+        cmocka_unit_test(enough_memory_changes_nothing),
+        cmocka_unit_test(the_reference_takes_no_notice),
+        cmocka_unit_test(random_graphs_are_right_within_a_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -484,7 +484,7 @@ static void try_attentions(tuff_device *device, int only)
 {
     for (int i = 0; i < ATTENTIONS; i++) {
         const bool has_units = (attentions[i].precision != TUFF_PRECISION_BF16 || device->info.matrix_bf16) &&
-                               (attentions[i].dropout == 0 || tuff__device_target(device).draws_beside_matrices);
+                               (attentions[i].dropout == 0 || tuff__device_target(device).has_dropout_on_units);
         if (!has_units || (only >= 0 && i != only))
             continue;
         const bool in_memory = !knows_sums() || (only >= 0 && drawn_turn("scores in local memory", i, 3) == 0);

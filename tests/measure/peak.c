@@ -11,10 +11,10 @@
 #include "each_device.h"
 #include "measure/peak.h"
 
-enum { LOW = 8000000, HIGH = 1000000, RAMP = 60 }; /* times of a run in ns; the runs before the clocks are high */
+enum { LOW = 8000000, HIGH = 1000000 }; /* times of a run in ns, at low and at high clocks */
 
 static const driver *real;
-static int timed_runs;
+static double run_time;
 
 static tuff_status run_nothing(driver_device *device, driver_recording *recorded)
 {
@@ -23,11 +23,13 @@ static tuff_status run_nothing(driver_device *device, driver_recording *recorded
     return TUFF_OK;
 }
 
+/* Each run is a little faster than the one before. */
 static tuff_status slow_at_first(driver_device *device, driver_recording *recorded, uint64_t *nanoseconds)
 {
     (void)device;
     (void)recorded;
-    *nanoseconds = timed_runs++ < RAMP ? LOW : HIGH;
+    run_time = run_time * 0.995 > HIGH ? run_time * 0.995 : HIGH;
+    *nanoseconds = (uint64_t)run_time;
     return TUFF_OK;
 }
 
@@ -36,7 +38,7 @@ static double time_at_rate(tuff_device *device, peak_kind kind)
 {
     peak *loop;
     double rate;
-    timed_runs = 0;
+    run_time = LOW;
     assert_int_equal(tuff__peak_rate(device, kind, &rate), TUFF_OK);
     assert_int_equal(tuff__peak_create(device, kind, &loop), TUFF_OK);
     const double work = tuff__peak_work(loop);
@@ -58,7 +60,7 @@ static void check_rate(tuff_device *device)
         assert_true(as_gpu > HIGH * 0.99 && as_gpu < HIGH * 1.01);
         device->info.device_class = TUFF_DEVICE_CPU; /* takes only a few runs */
         const double as_cpu = time_at_rate(device, (peak_kind)kind);
-        assert_true(as_cpu > LOW * 0.99 && as_cpu < LOW * 1.01);
+        assert_true(as_cpu > LOW * 0.9 && as_cpu < LOW);
     }
     device->driver = real;
     device->info = info;

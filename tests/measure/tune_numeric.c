@@ -158,7 +158,8 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     const int number = counts->visited++;
     const bool is_drawn = drawn_turn("tasks", number / 2, 4) == 0 && is_drawn_for_api(by->device, number);
     const bool is_wanted = counts->is_second ? !is_drawn && !has_enough_variants(counts) : is_drawn;
-    if (!verbose && !is_wanted)
+    const bool has_plenty = !is_thorough() && counts->same > 30 && counts->changed > 0;
+    if (!verbose && (!is_wanted || has_plenty))
         return;
     try_task(&(place){.device = by->device, .fusion = fusion, .task = task, .key = key, .counts = counts});
 }

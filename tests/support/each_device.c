@@ -232,7 +232,8 @@ bool is_drawn_for_device(const tuff_device *device, int number)
 
 bool is_one_of_two_drawn(const tuff_device *device, int number)
 {
-    return is_thorough() || (is_drawn_for_device(device, number) && drawn_turn("one of two", number, 2) == 0);
+    return is_drawn_for_device(device, number) &&
+           (is_thorough() || is_device_chosen() || drawn_turn("one of two", number, 2) == 0);
 }
 
 bool is_drawn_for_device_per_api(const tuff_device *device, int number)

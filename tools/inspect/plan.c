@@ -158,7 +158,8 @@ static tuff_status save_graph(const model_plans *plans, const tuff_compile_optio
 
 static int compile_and_show(tuff_device *device, plan_options *options)
 {
-    tuff_compile_options requested = {.describe_only = !options->profile,
+    /* A manifest may only contain kernels that the driver accepts. */
+    tuff_compile_options requested = {.describe_only = !options->profile && options->tune.save_manifest == NULL,
                                       .fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
                                       .matmul_library = (tuff_matmul_library)options->matmul,
                                       .family = (tuff_family)options->family,

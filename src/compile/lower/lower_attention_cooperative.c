@@ -234,7 +234,7 @@ static bool choose(const attention *job, units *out)
 
 static bool driver_compiles(const attention *job)
 {
-    return job->list->policy.target.draws_beside_matrices || job->task->core->attributes.dropout == 0;
+    return job->list->policy.target.has_dropout_on_units || job->task->core->attributes.dropout == 0;
 }
 
 bool tuff__attention_suits_units(const attention *job)

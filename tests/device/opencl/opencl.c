@@ -349,12 +349,15 @@ static void fail_the_first_open(const char *selector)
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++)
         for (int call = 1; call <= 3; call++) {
-            arm(sites[i], call, 1, kinds[call - 1].error);
+            /* A program that cannot be made is tried once more. */
+            const bool makes_program = sites[i] == SITE_BuildProgram || sites[i] == SITE_CreateKernel ||
+                                       sites[i] == SITE_CreateProgramWithSource;
+            arm(sites[i], call, makes_program ? 1 << 30 : 1, kinds[call - 1].error);
             tuff_device *device = tuff_device_open(selector);
             if (!device)
                 assert_int_equal(tuff_last_status(), kinds[call - 1].status);
             tuff_device_close(device);
-            assert_int_equal(faults.hits, 1);
+            assert_true(makes_program ? faults.hits > 1 : faults.hits == 1);
             assert_int_equal(faults.alive, 0);
         }
     disarm();
