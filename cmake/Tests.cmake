@@ -31,6 +31,12 @@ foreach(source IN LISTS tuff_test_sources)
   endif()
 endforeach()
 
+set(TUFF_TEST_EXCLUDE "" CACHE STRING "Regex of names of tests that are neither built nor run")
+if(TUFF_TEST_EXCLUDE)
+  list(FILTER tuff_test_programs EXCLUDE REGEX "/(${TUFF_TEST_EXCLUDE})\\.c$")
+  list(FILTER tuff_test_scripts EXCLUDE REGEX "/(${TUFF_TEST_EXCLUDE})\\.sh$")
+endif()
+
 # The training examples, as a library for the golden tests and the tests of the examples.
 file(GLOB tuff_example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.c ${PROJECT_SOURCE_DIR}/examples/common/*.c)
 list(FILTER tuff_example_sources EXCLUDE REGEX "/(gelu|[a-z]*_interop|common/main)\\.c$")
@@ -102,7 +108,7 @@ foreach(script IN LISTS tuff_test_scripts)
 endforeach()
 # The longest tests start first, so that none of them runs alone at the end.
 foreach(name every_op golden golden_cases attention matmul tune_kill tune_variants tool documents workloads fusion
-    graph_cli profile_cli train_kill train_options random_programs)
+    graph_cli profile_cli train_kill train_options random_programs tune_store cache_cli cache_api)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
