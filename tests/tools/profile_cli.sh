@@ -72,9 +72,9 @@ case $variants in *precision*) precisions=$chosen ;; *) precisions= ;; esac
 for precision in $precisions; do
     profile --plan train --json --precision $precision >$precision 2>err || fail "$precision: $(cat err)"
 done
-python3 - <<'EOF' || fail "--precision or --optimizer has no effect"
-import json, os
-names = [name for name in ("f32", "f16", "bf16", "sgd", "muon") if os.path.exists(name)]
+python3 - $optimizers $precisions <<'EOF' || fail "--precision or --optimizer has no effect"
+import json, sys
+names = ["f32", *sys.argv[1:]]
 plans = {name: json.load(open(name))["plans"][0]["kernels"] for name in names}
 bytes_of = {name: sum(k["bytes"] for k in kernels) for name, kernels in plans.items()}
 assert all(bytes_of[name] < bytes_of["f32"] for name in names if name in ("f16", "bf16")), bytes_of
