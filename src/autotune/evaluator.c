@@ -252,24 +252,13 @@ static tuff_status probe(tuning_task *task, const search_candidate *candidate, b
     return TUFF_OK;
 }
 
-/* Raises the clocks of a GPU before candidates of another key are timed, and after it was idle, for example while the
-   host computed a reference. */
-static tuff_status warm_up(tuning_task *task, candidate_run *run, uint64_t limit)
-{
-    enum { IDLE = 50000000, MOST = 500000000 }; /* ns */
-    tuning_session *self = task->session;
-    const bool is_due =
-        (self->warmed != task || tuff__nanoseconds() - self->last_run > IDLE) && tuff__session_is_on_gpu(self);
-    self->warmed = task;
-    return is_due ? tuff__candidate_run_warm(run, limit, MOST) : TUFF_OK;
-}
-
 static tuff_status take_samples(tuning_task *task, const search_candidate *candidate, int count, uint64_t limit,
                                 uint64_t *nanoseconds, tune_evaluation *result)
 {
     bool is_slow = false;
     candidate_run *one = task->slots[candidate->slot];
     const bool first = !task->has_run[candidate->slot];
+    TRY(tuff__session_warm_up(task->session));
     TRY(enter_run_step(task, candidate, JOURNAL_BENCH));
     if (first)
         TRY(probe(task, candidate, &is_slow));
@@ -277,7 +266,6 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
         *result = EVALUATION_SLOW;
         return TUFF_OK;
     }
-    TRY(warm_up(task, one, limit));
     TRY(tuff__candidate_run_time(one, count, limit, nanoseconds));
     task->session->last_run = tuff__nanoseconds();
     for (int i = 0; i < count; ++i)

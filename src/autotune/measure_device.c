@@ -1,7 +1,6 @@
 /* The device that candidates run on: opening a separate one, its peak rate, time limits for compilers, the lock between
    processes, and when measuring is forbidden because candidates crashed before. */
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -57,26 +56,49 @@ void tuff__session_open_own_device(tuning_session *self)
 void tuff__session_close_own_device(tuning_session *self)
 {
     tuff__cache_flush_pool_free(&self->pool);
+    tuff__peak_destroy(self->operations);
+    self->operations = NULL;
+    self->has_no_peak = false;
     tuff_device_close(self->measure_device);
     self->measure_device = NULL;
 }
 
+/* Returns NULL if the device's rate cannot be measured. */
+static peak *operations_of(tuning_session *self)
+{
+    if (self->operations != NULL || self->has_no_peak)
+        return self->operations;
+    if (tuff__peak_create(tuff__session_device(self), PEAK_OPERATIONS, &self->operations) == TUFF_OK &&
+        tuff__peak_warm(self->operations) == TUFF_OK && tuff__peak_measured(self->operations) > 0)
+        return self->operations;
+    tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
+    tuff__peak_destroy(self->operations);
+    self->operations = NULL;
+    self->has_no_peak = true;
+    return NULL;
+}
+
+tuff_status tuff__session_warm_up(tuning_session *self)
+{
+    enum { IDLE = 20000000 }; /* ns */
+    if (!tuff__session_is_on_gpu(self) || self->is_background || self->yield != NULL ||
+        tuff__nanoseconds() - self->last_run < IDLE)
+        return TUFF_OK;
+    peak *loop = operations_of(self);
+    return loop != NULL && tuff__peak_warm(loop) == TUFF_E_DEVICE_LOST ? TUFF_E_DEVICE_LOST : TUFF_OK;
+}
+
 uint64_t tuff__session_roofline(tuning_task *task)
 {
-    tuning_session *self = task->session;
     const tune_key *key = &task->key;
     double operations = 2;
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    if (self->peak_rate == 0 &&
-        tuff__peak_rate(tuff__session_device(self), PEAK_OPERATIONS, &self->peak_rate) != TUFF_OK) {
-        tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
-        self->peak_rate = INFINITY;
-    }
+    const peak *loop = operations_of(task->session);
     for (int i = 0; i < key->dim_count; ++i)
         operations *= (double)key->dims[i];
-    return (uint64_t)(operations / self->peak_rate * 1e9);
+    return loop != NULL ? (uint64_t)(operations / tuff__peak_measured(loop) * 1e9) : 0;
 }
 
 /* The limit is four times the 90th percentile, from the slowest of the first few dozen; at least 5 seconds. */

@@ -109,12 +109,12 @@ typedef struct tuning_session {
     int lowered_count;
     uint64_t lowerings;                /* number of candidates lowered so far */
     struct compile_pool *compile_pool; /* threads that compile for it; NULL: none */
-    const tuning_task *warmed;         /* the task whose candidates ran last */
     uint64_t last_run;                 /* when a candidate last ran */
     uint64_t slow_compiles[4];         /* the longest ones, in descending order */
     int compile_count;
     uint64_t compile_limit; /* for any candidate; 0: not known yet */
-    double peak_rate;       /* of the measuring device, in f32 operations per second; 0: unknown; INFINITY: failed */
+    struct peak *operations; /* f32 operations of the measuring device; NULL: not needed yet, or has_no_peak */
+    bool has_no_peak;        /* they cannot be measured */
 } tuning_session;
 
 /* Returns the nanoseconds that the measuring device needs for a task's multiply-adds at its peak rate; 0 if unknown.
@@ -124,6 +124,10 @@ uint64_t tuff__session_roofline(tuning_task *task);
 tuff_device *tuff__session_device(const tuning_session *self);
 /* Whether that device is a GPU, so that compiling does not disturb it. */
 bool tuff__session_is_on_gpu(const tuning_session *self);
+/* Raises the clocks of a GPU that was idle, for example while the host computed a reference: at low clocks, which
+   candidate is faster may depend less on its operations, and more on the memory, than at the clocks of a program. Does
+   nothing while an application uses the device. Fails if the device is lost. */
+tuff_status tuff__session_warm_up(tuning_session *self);
 /* Opens a separate device, so that a crashing candidate cannot affect the plan's. */
 void tuff__session_open_own_device(tuning_session *self);
 /* Closes it. */

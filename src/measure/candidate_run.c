@@ -253,29 +253,6 @@ tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time
     return status;
 }
 
-tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t limit, uint64_t most)
-{
-    enum { WINDOW = 10000000, STEADY = 3 };
-    const uint64_t begin = tuff__nanoseconds();
-    uint64_t before = 0;
-    int steady = 0;
-    while (tuff__nanoseconds() - begin < most && steady < STEADY) {
-        const uint64_t start = tuff__nanoseconds();
-        uint64_t sum = 0, count = 0, time;
-        while (tuff__nanoseconds() - start < WINDOW) {
-            TRY(time_once(self, &time));
-            if (limit > 0 && time > limit)
-                return TUFF_OK;
-            sum += time;
-            ++count;
-        }
-        const uint64_t now = sum / (count > 0 ? count : 1), change = now > before ? now - before : before - now;
-        steady = before > 0 && change * 50 <= now ? steady + 1 : 0;
-        before = now;
-    }
-    return TUFF_OK;
-}
-
 bool tuff__candidate_run_is_cold(const candidate_run *self)
 {
     return self->places > 1;

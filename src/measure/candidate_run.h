@@ -22,9 +22,6 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
    *nanoseconds: an estimate of a whole run; 0: unknown. default_time: the time of another candidate (0: unknown), from
    which the timeout is derived, unless a library may compile during the run. */
 tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time, uint64_t *nanoseconds);
-/* Runs until a few successive times agree within 2 %, so that the clocks have settled, but for at most `most`
-   nanoseconds, and not after a run that takes longer than limit; 0: none. */
-tuff_status tuff__candidate_run_warm(candidate_run *self, uint64_t limit, uint64_t most);
 /* Whether the weights are cold when the candidate is timed. */
 bool tuff__candidate_run_is_cold(const candidate_run *self);
 /* Whether no device of this size could be that fast. */

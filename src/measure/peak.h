@@ -18,8 +18,12 @@ double tuff__peak_work(const peak *self);
 tuff_status tuff__peak_run(peak *self, int count);
 /* Times one run by the device's clock, or by the host's if the device has none. */
 tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds);
-/* Measures a rate per second: the best of several runs, because what slows a run down is not a limit of the device. On
-   a GPU, whose clocks may be low at first, it goes on until the rate stops rising, for up to a second. */
+/* Makes a GPU that was idle raise its clocks, by running the kernel for at most two seconds: the first time until its
+   rate has stopped rising, later until it is as fast again. A CPU only runs it a few times, the first time. */
+tuff_status tuff__peak_warm(peak *self);
+/* Returns the best rate per second that tuff__peak_warm has seen; 0: none. */
+double tuff__peak_measured(const peak *self);
+/* Measures a rate per second with a peak of its own. */
 tuff_status tuff__peak_rate(tuff_device *device, peak_kind kind, double *rate);
 
 #endif

@@ -223,6 +223,52 @@ static void a_gpu_is_kept_running(void **state)
     tuff_device_close(device);
 }
 
+/* Returns how often a candidate's samples submit, right after another one and after a second without any. */
+static void count_samples(tuning_session *self, int64_t *right_after, int64_t *idle)
+{
+    tuning_task *task = find_product(self);
+    const evaluator by = tuff__evaluator_for_task(task);
+    const search_candidate defaults = {.slot = 0};
+    uint64_t time;
+    assert_int_equal(by.compile(task, &defaults), EVALUATION_GOOD);
+    assert_int_equal(by.sample(task, &defaults, 1, 0, &time), EVALUATION_GOOD);
+    for (int i = 0; i < 2; i++) {
+        tuff_device_counters before, after;
+        assert_int_equal(tuff_device_counters_get(tuff__session_device(self), &before), TUFF_OK);
+        self->last_run = tuff__nanoseconds() - (i ? 1000000000u : 0u);
+        assert_int_equal(by.sample(task, &defaults, 1, 0, &time), EVALUATION_GOOD);
+        assert_int_equal(tuff_device_counters_get(tuff__session_device(self), &after), TUFF_OK);
+        *(i ? idle : right_after) = (int64_t)(after.submissions - before.submissions);
+    }
+    by.release(task, &defaults);
+}
+
+static void an_idle_gpu_is_warmed_up(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    tuff_array *weights = make_weights(device);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_plan *plan = compile_many(graph, weights);
+    for (int kind = 0; kind < 3; kind++) { /* a CPU, a GPU, a GPU that an application uses */
+        tuning_session self;
+        int64_t right_after, idle;
+        use_cache_subfolder(kind == 0 ? "cpu" : kind == 1 ? "gpu" : "used");
+        begin_tuner(&self, plan);
+        if (kind > 0)
+            self.measure_device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+        self.is_background = kind == 2;
+        count_samples(&self, &right_after, &idle);
+        assert_true(kind == 1 ? idle > right_after : idle == right_after);
+        end_tuner(&self);
+    }
+    destroy_plan(plan, graph);
+    tuff_array_destroy(weights);
+    tuff_device_close(device);
+}
+
 /* Compilations that do not slow the device down, as next to a GPU (here they sleep), are hidden behind measuring. The
    message shows how many more candidates are tried in the same time. */
 static void slow_compilers_work_beside(void **state)
@@ -325,6 +371,7 @@ int main(void)
         cmocka_unit_test(all_in_flight_are_struck),
         cmocka_unit_test(what_is_refused_is_not_asked_twice),
         cmocka_unit_test(a_gpu_is_kept_running),
+        cmocka_unit_test(an_idle_gpu_is_warmed_up),
         cmocka_unit_test(slow_compilers_work_beside),
         /* These must be last: once a compiler hung, the process tunes no more. */
         cmocka_unit_test(a_compiler_that_hangs_ahead_is_left),

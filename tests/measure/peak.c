@@ -1,4 +1,5 @@
-/* The peak rate of a GPU whose clocks are low at first, by fake times of runs: it is the rate after they have risen. */
+/* The peak rate of a GPU whose clocks are low at first, by fake times of runs: it is the rate after they have risen,
+   and a GPU that was idle is warmed up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -72,8 +73,43 @@ static void a_gpu_is_measured_at_high_clocks(void **state)
     for_drawn_drivers(check_rate);
 }
 
+/* Once the rate is known, a GPU that was idle runs until it is as fast again, and one that is not idle runs once. */
+static void check_warm_up(tuff_device *device)
+{
+    driver idle = *device->driver;
+    const tuff_device_info info = device->info;
+    peak *loop;
+    assert_int_equal(tuff__peak_create(device, PEAK_OPERATIONS, &loop), TUFF_OK);
+    real = device->driver;
+    idle.submit = run_nothing;
+    idle.timestamps = slow_at_first;
+    device->driver = &idle;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    run_time = LOW;
+    assert_true(tuff__peak_measured(loop) == 0);
+    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    const double rate = tuff__peak_measured(loop);
+    assert_true(tuff__peak_work(loop) / rate * 1e9 < HIGH * 1.01);
+    run_time = LOW;
+    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    assert_true(run_time < HIGH * 1.11 && run_time > HIGH * 1.05);
+    const double before = run_time;
+    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    assert_true(run_time < before && run_time > before * 0.99);
+    device->driver = real;
+    device->info = info;
+    tuff__peak_destroy(loop);
+}
+
+static void an_idle_gpu_is_warmed_up(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_warm_up);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_is_measured_at_high_clocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_gpu_is_measured_at_high_clocks),
+                                       cmocka_unit_test(an_idle_gpu_is_warmed_up)};
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -162,6 +162,10 @@ static void cut_epilogue(tuff_device *device, const struct fusion *fusion, int t
 {
     tune_config apart = {.set = {0}};
     const tune_config none = {.set = {0}};
+    task_estimate made;
+    assert_int_equal(tuff__estimate_task(device, fusion, &default_options, task, &none, &made), TUFF_OK);
+    if (!tuff__config_has(&made.used_tunables, TUNABLE_matmul_epilogue))
+        return;
     tuff__config_set(&apart, TUNABLE_matmul_epilogue, 1);
     assert_int_equal(count_launches(device, fusion, task, &apart), count_launches(device, fusion, task, &none) + 1);
     counts->cut++;
@@ -230,8 +234,6 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
         try_choice(device, fusion, task, &config, on, key, counts);
         counts->large++;
     }
-    if (tuff__config_has(&made.used_tunables, TUNABLE_matmul_epilogue))
-        cut_epilogue(device, fusion, task, counts);
     for (int i = 0; i < choices_per_task; i++)
         if (pick(device, fusion, task, &space, &from, &config))
             try_choice(device, fusion, task, &config, on, key, counts);
@@ -253,6 +255,7 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
 {
     const visit *by = state;
     const int number = by->counts->visited++;
+    cut_epilogue(by->device, fusion, task, by->counts);
     if (only_choice != NULL || is_thorough() || drawn_turn("tasks", number, 3) == 0)
         try_task(by->device, fusion, task, key, by->counts);
 }
