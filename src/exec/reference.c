@@ -237,40 +237,17 @@ static void round_value(const node *at, const node_values *from, node_values *to
     }
 }
 
-/* Returns 1.5 * 2^(52 + exponent). Added to a much smaller number, it leaves only multiples of 2^exponent. */
-static double coarse_number(int exponent)
-{
-    const uint64_t bits = ((uint64_t)(exponent + 52 + 1023) << 52) | (UINT64_C(1) << 51);
-    double number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
-/* Rounds to the nearest number with a significand of `bits` bits, on a scaled grid. */
-static double round_on_grid(double value, int bits, double stretch)
-{
-    const int least = bits == 11 ? -24 : -149; /* exponent of the last bit of subnormal numbers */
-    const double scaled = value * stretch;
-    if (!(fabs(scaled) < 0x1p900))
-        return value;
-    uint64_t pattern;
-    memcpy(&pattern, &scaled, sizeof pattern);
-    const int exponent = (int)(pattern >> 52 & 0x7ff) - 1022; /* as frexp returns it */
-    const double coarse = coarse_number(exponent - bits > least ? exponent - bits : least);
-    return copysign(scaled + coarse - coarse, scaled) / stretch;
-}
-
 /* Rounds a node's operands. Nodes that need it have at most two. copies: the rounded operands, freed by the caller. */
 static tuff_status round_operands(const reference_plan *plan, const node *at, const double **values, double **copies)
 {
-    const int bits = plan->rounding->operands[at->id];
+    const rounding_grid grid = {plan->rounding->operands[at->id], plan->rounding->stretch};
     for (int i = 0; i < at->input_count && i < 2; i++) {
         const int64_t count = tuff_shape_count(at->inputs[i]->shape);
         copies[i] = alloc_doubles(count + 1);
         if (!copies[i])
             return TUFF_E_OOM_HOST;
         for (int64_t k = 0; k < count; k++)
-            copies[i][k] = round_on_grid(values[i][k], bits, plan->rounding->stretch);
+            copies[i][k] = tuff__round_on_grid(grid, values[i][k]);
         values[i] = copies[i];
     }
     return TUFF_OK;
@@ -280,9 +257,10 @@ static void round_result(const reference_plan *plan, const node *at)
 {
     const int bits = plan->rounding ? plan->rounding->results[at->id] : 0;
     const int64_t count = bits > 0 ? element_count(at) : 0;
+    const rounding_grid grid = {bits, plan->rounding ? plan->rounding->stretch : 1};
     double *values = plan->values[at->id].value;
     for (int64_t i = 0; i < count; i++)
-        values[i] = round_on_grid(values[i], bits, plan->rounding->stretch);
+        values[i] = tuff__round_on_grid(grid, values[i]);
 }
 
 #define MAX_FEW 8
@@ -317,20 +295,22 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                                                         : TUFF_OK;
     }
     if (status == TUFF_OK)
-        status = tuff__evaluate(
-            &(evaluation){.op = at->op,
-                          .attributes = &at->attributes,
-                          .input_count = at->input_count,
-                          .input_shapes = shapes,
-                          .input_dtypes = dtypes,
-                          .inputs = values,
-                          .input_errors = plan->computes_bounds ? values + count : NULL,
-                          .dtype = at->outputs[0].dtype,
-                          .shape = at->outputs[0].shape,
-                          .value = plan->values[at->id].value,
-                          .error = plan->values[at->id].error,
-                          .slack = plan->slack,
-                          .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
+        status = tuff__evaluate(&(evaluation){
+            .op = at->op,
+            .attributes = &at->attributes,
+            .input_count = at->input_count,
+            .input_shapes = shapes,
+            .input_dtypes = dtypes,
+            .inputs = values,
+            .input_errors = plan->computes_bounds ? values + count : NULL,
+            .dtype = at->outputs[0].dtype,
+            .shape = at->outputs[0].shape,
+            .value = plan->values[at->id].value,
+            .error = plan->values[at->id].error,
+            .slack = plan->slack,
+            .inner_grid = plan->rounding ? (rounding_grid){plan->rounding->inner[at->id], plan->rounding->stretch}
+                                         : (rounding_grid){.bits = 0},
+            .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {

@@ -41,11 +41,12 @@ void tuff__reference_set_slack(reference_plan *plan, double slack);
 tuff_status tuff__reference_read_bounds(reference_plan *plan, const char *name, double *bounds);
 
 /* Rounding of intermediate values, as in kernels that store fewer bits: by how much such runs of a program differ shows
-   how far rounding moves its results. Both arrays are indexed by node id. 11 bits imply the smallest number of f16;
+   how far rounding moves its results. The arrays are indexed by node id. 11 bits imply the smallest number of f16;
    nothing overflows. */
 typedef struct reference_rounding {
     const unsigned char *results;  /* bits of the significand that a result is rounded to; 0: not rounded */
     const unsigned char *operands; /* the same for operands as a node reads them */
+    const unsigned char *inner;    /* the same for what attention computes for each query and key */
     double stretch;                /* values are scaled by it before rounding and back after: 1 to 2 */
 } reference_rounding;
 /* rounding must outlive the runs. NULL: no rounding. */

@@ -62,6 +62,28 @@ double tuff__round_to(tuff_dtype dtype, double value)
     return value;
 }
 
+/* Returns 1.5 * 2^(52 + exponent). Added to a much smaller number, it leaves only multiples of 2^exponent. */
+static double coarse_number(int exponent)
+{
+    const uint64_t bits = ((uint64_t)(exponent + 52 + 1023) << 52) | (UINT64_C(1) << 51);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
+double tuff__round_on_grid(rounding_grid grid, double value)
+{
+    const int least = grid.bits == 11 ? -24 : -149; /* exponent of the last bit of subnormal numbers */
+    const double scaled = value * grid.stretch;
+    if (grid.bits == 0 || !(fabs(scaled) < 0x1p900))
+        return value;
+    uint64_t pattern;
+    memcpy(&pattern, &scaled, sizeof pattern);
+    const int exponent = (int)(pattern >> 52 & 0x7ff) - 1022; /* as frexp returns it */
+    const double coarse = coarse_number(exponent - grid.bits > least ? exponent - grid.bits : least);
+    return copysign(scaled + coarse - coarse, scaled) / grid.stretch;
+}
+
 /* Exponent 31 means infinity or NaN, exponent 0 a denormal, which has no hidden bit. */
 static double half_to_double(uint16_t bits)
 {

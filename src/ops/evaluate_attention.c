@@ -133,13 +133,15 @@ static void compute_scores(const attention *self, const place *at)
         self->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, self->key_width);
         if (self->has_bounds)
             self->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, self->key_width);
-        if (self->at.bias < 0)
+        if (self->at.bias < 0) {
+            self->score[j] = tuff__round_on_grid(e->inner_grid, self->score[j]);
             continue;
+        }
         const double bias = e->inputs[self->at.bias][at->bias + j];
         if (self->has_bounds)
             self->score_error[j] +=
                 e->input_errors[self->at.bias][at->bias + j] + 2 * UNIT * (fabs(self->score[j]) + fabs(bias));
-        self->score[j] += bias;
+        self->score[j] = tuff__round_on_grid(e->inner_grid, self->score[j] + bias);
     }
 }
 
@@ -180,7 +182,7 @@ static key_weight compute_weight(const attention *self, const place *at, int64_t
     if (!self->softmax)
         return weight;
     const double exponent = self->score[j] - e->inputs[self->at.lse][at->row];
-    weight.value = exp(exponent);
+    weight.value = tuff__round_on_grid(e->inner_grid, exp(exponent));
     weight.error = 0;
     if (self->has_bounds && weight.value > 0)
         weight.error = weight.value * (self->score_error[j] + e->input_errors[self->at.lse][at->row] +
@@ -211,10 +213,11 @@ static void add_score_gradient(const attention *self, const place *at, int64_t j
     const int64_t g = at->row * self->value_width, v = key_row(self, at, j) * self->value_width;
     const int64_t k = key_row(self, at, j) * self->key_width;
     const double product =
-        weight->dropout_factor * dot(e->inputs[self->at.upstream] + g, e->inputs[self->at.v] + v, self->value_width);
+        weight->dropout_factor * tuff__round_on_grid(e->inner_grid, dot(e->inputs[self->at.upstream] + g,
+                                                                        e->inputs[self->at.v] + v, self->value_width));
     const double derivative = self->softmax ? product - e->inputs[self->at.sums][at->row] : product;
     const double scale = e->op == OP_ATTENTION_DB ? 1 : e->attributes->value;
-    const double factor = scale * (self->softmax ? weight->value : 1) * derivative;
+    const double factor = scale * tuff__round_on_grid(e->inner_grid, (self->softmax ? weight->value : 1) * derivative);
     double error = 0;
     if (self->has_bounds) {
         error = weight->dropout_factor * dot_error(e, self->at.upstream, g, self->at.v, v, self->value_width) +

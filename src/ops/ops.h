@@ -169,6 +169,14 @@ typedef struct attention_inputs {
 } attention_inputs;
 attention_inputs tuff__attention_inputs(op_code op, uint32_t options);
 
+/* Numbers whose significand has `bits` bits; 0: all of a double. Values are multiplied by stretch, from 1 to 2, before
+   they are rounded, and divided by it afterwards. 11 bits imply the smallest number of f16; nothing overflows. */
+typedef struct rounding_grid {
+    int bits;
+    double stretch;
+} rounding_grid;
+double tuff__round_on_grid(rounding_grid grid, double value);
+
 /* One use of an op, for the reference evaluator, with inputs in row-major double. Either both or none of input_errors
    and error may be NULL. If set, they carry the first-order error bound of results computed in f32: error[i] =
    ulps·2^-24·|f| + sum of |df/dx|·input_errors; sums add gamma·sum|terms|. */
@@ -186,6 +194,7 @@ typedef struct evaluation {
     double *error;
     double slack; /* factor on the errors of operands in deciding whether a discontinuous result may jump; 0: 1 */
     double factor_rounding; /* relative error from rounding each weight of attention; 0: weights are f32 */
+    rounding_grid inner_grid; /* to which attention rounds its scores, weights and their derivatives */
 } evaluation;
 /* Evaluates every op but INPUT, ARRAY and ASSIGN, whose elements the caller has. RANDOM's input is the step (i32). */
 tuff_status tuff__evaluate(const evaluation *evaluation);

@@ -249,6 +249,7 @@ static uint64_t hash_of(const tune_key *key)
 typedef struct visit {
     tuff_device *device;
     tally *counts;
+    int turns; /* one of so many tasks is tried in a run */
 } visit;
 
 static void visit_task(const struct fusion *fusion, int task, const char *key, void *state)
@@ -256,14 +257,20 @@ static void visit_task(const struct fusion *fusion, int task, const char *key, v
     const visit *by = state;
     const int number = by->counts->visited++;
     cut_epilogue(by->device, fusion, task, by->counts);
-    if (only_choice != NULL || is_thorough() || drawn_turn("tasks", number, 3) == 0)
+    if (only_choice != NULL || is_thorough() || drawn_turn("tasks", number, by->turns) == 0)
         try_task(by->device, fusion, task, key, by->counts);
 }
 
 /* Tries one task of every key. */
 static void try_graph(tuff_device *device, tuff_graph *graph, tally *counts)
 {
-    for_each_task(graph, &default_options, hash_of, visit_task, &(visit){device, counts});
+    for_each_task(graph, &default_options, hash_of, visit_task, &(visit){device, counts, 1});
+}
+
+/* The same of a large graph, whose tasks are tried in the course of three runs. */
+static void try_large_graph(tuff_device *device, tuff_graph *graph, tally *counts)
+{
+    for_each_task(graph, &default_options, hash_of, visit_task, &(visit){device, counts, 3});
 }
 
 /* Shapes that training steps lack: few rows, and wide columns. */
@@ -355,9 +362,9 @@ static void try_models(tuff_device *device)
         tuff_optimizer *optimizer = tuff_optimizer_create(model.parameters, &rule);
         assert_non_null(optimizer);
         if (is_drawn_for_api(device, (int)i))
-            try_graph(device, train_graph(device, &model, optimizer, 3), &counts);
+            try_large_graph(device, train_graph(device, &model, optimizer, 3), &counts);
         if (is_thorough() || (!is_drawn_for_api(device, (int)i) && drawn_turn("sampler", 0, 3) == 0))
-            try_graph(device, sampler_graph(device, &model), &counts);
+            try_large_graph(device, sampler_graph(device, &model), &counts);
         tuff_optimizer_destroy(optimizer);
         model_destroy(&model);
     }
@@ -451,7 +458,7 @@ static void try_updates(tuff_device *device)
     tuff_array *in_place = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(300, 70)),
                *across = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(40, 40));
     for_each_task(updating_graph(device, in_place, across), &default_options, hash_of, visit_update,
-                  &(visit){device, &counts});
+                  &(visit){device, &counts, 1});
     assert_int_equal(counts.tried, 2);
     assert_int_equal(counts.lowered, 1);
     tuff_array_destroy(in_place);

@@ -191,6 +191,36 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
     tuff_device_close(host);
 }
 
+/* Programs whose smallest gradients are mostly rounding, of which the largest element of their tensor shows nothing:
+   values that are clipped to a ten-thousandth of the norm, and a gradient of about f16's smallest number. */
+static void check_rounded_gradients(tuff_device *device)
+{
+    static const char *lines[] = {
+        "seed=43000678 form=convolution length=13 width=10 patch=3 norm=rms activation=gelu bias=yes readout=last "
+        "loss=squares clip=value",
+        "seed=41000788 form=transformer batch=3 length=29 heads=2 sharing=2 projections=apart precision=f16",
+    };
+    program_context context = {.device = device, .reference = reference};
+    program_totals all = {.programs = 0};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        program_recipe recipe;
+        assert_int_equal(program_parse(lines[i], &recipe), TUFF_OK);
+        program_check_one(&context, &recipe, 0, &all, print_failure, (void *)tuff__device_info(device)->selector);
+    }
+    program_context_clear(&context);
+    assert_true(all.elements > 0);
+    assert_int_equal(all.failed, 0);
+}
+
+static void gradients_that_are_mostly_rounding_pass(void **state)
+{
+    (void)state;
+    reference = tuff_device_open("reference");
+    assert_non_null(reference);
+    for_drawn_drivers(check_rounded_gradients);
+    tuff_device_close(reference);
+}
+
 /* Every recipe can be read back from its line. */
 static void lines_say_all(void **state)
 {
@@ -296,6 +326,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_say_all),
         cmocka_unit_test(tensors_of_one_element_are_not_taken_for_exact),
+        cmocka_unit_test(gradients_that_are_mostly_rounding_pass),
         cmocka_unit_test(failures_shrink_to_what_matters),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(relations_hold_on_the_reference),

@@ -123,6 +123,7 @@ static tuff_status run_on_grid(runner *self, int step, int grid, double scalars[
     for (int i = 0; i < PROGRAM_GRAPHS && self->plans.plans[i] != NULL; i++) {
         roundings[i] = (reference_rounding){.results = self->roundings[i].results,
                                             .operands = self->roundings[i].operands,
+                                            .inner = self->roundings[i].inner,
                                             .stretch = program_rounding_stretch(grid)};
         tuff__reference_set_rounding(self->plans.plans[i], &roundings[i]);
     }

@@ -1,8 +1,9 @@
 /* Determines which values are rounded to 16 bits, as tuff_precision documents it: intermediates, and the copies of
-   sources that matmuls read. Not rounded are assigned values and the elementwise operations they result from,
-   everything that an optimizer computes, scalars, results of reductions, statistics, and random numbers. Kernels sum in
-   f32 at any precision. This does not use the compiler's own rules and allows at least as much rounding: a fused kernel
-   rounds fewer values. */
+   sources that matmuls read. So are the scores of attention, its weights and their derivatives, which plans may store
+   (on CPUs with Vulkan) and matrix units read. Not rounded are assigned values and the elementwise operations they
+   result from, everything that an optimizer computes, scalars, results of reductions, statistics, and random numbers.
+   Kernels sum in f32 at any precision. This does not use the compiler's own rules and allows at least as much
+   rounding: a fused kernel rounds fewer values. */
 #include "tools/verify/program_rounding.h"
 
 #include <math.h>
@@ -95,7 +96,7 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
     const size_t count = (size_t)graph->node_count + 1;
     const unsigned char stored = precision == TUFF_PRECISION_F16 ? 11 : precision == TUFF_PRECISION_BF16 ? 8 : SUM_BITS;
     marking self = {.graph = graph, .precise = calloc(2 * count, sizeof(bool))};
-    *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1)};
+    *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1), .inner = calloc(count, 1)};
     if (self.precise == NULL || out->results == NULL || out->operands == NULL) {
         free(self.precise);
         return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for rounding points");
@@ -104,6 +105,8 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
     mark(&self);
     for (int i = 0; i < graph->node_count; i++) {
         out->results[i] = bits_of(&self, graph->nodes[i], stored);
+        if (tuff__op_is_attention(graph->nodes[i]->op) && precision != TUFF_PRECISION_F32)
+            out->inner[i] = stored;
         out->operands[i] = precision != TUFF_PRECISION_F32 && reads_source(graph->nodes[i]) ? stored : 0;
     }
     free(self.precise);
@@ -114,5 +117,6 @@ void program_rounding_free(program_rounding *self)
 {
     free(self->results);
     free(self->operands);
+    free(self->inner);
     *self = (program_rounding){.results = NULL};
 }

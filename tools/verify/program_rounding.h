@@ -12,7 +12,7 @@ enum { PROGRAM_GRIDS = 12 };
 
 /* Arguments for tuff__reference_set_rounding, indexed by node id. */
 typedef struct program_rounding {
-    unsigned char *results, *operands;
+    unsigned char *results, *operands, *inner;
 } program_rounding;
 
 /* Fills them for a graph whose plan has this precision. TUFF_E_OOM_HOST if out of memory. Call program_rounding_free

@@ -304,6 +304,7 @@ static tuff_status run_reference(graph_check *self)
     for (int grid = 0; grid < PROGRAM_GRIDS; grid++) {
         const reference_rounding rounding = {.results = self->rounding.results,
                                              .operands = self->rounding.operands,
+                                             .inner = self->rounding.inner,
                                              .stretch = program_rounding_stretch(grid)};
         TRY(restore_arrays(self));
         tuff__reference_set_rounding(self->reference, &rounding);
