@@ -216,15 +216,16 @@ tuff_status tuff__peak_warm(peak *self)
 {
     if (self->least == 0)
         return run_until_steady(self);
-    const uint64_t begin = tuff__nanoseconds();
+    const uint64_t begin = tuff__nanoseconds(), enough = self->least + self->least / 10;
     uint64_t least = UINT64_MAX;
-    while (least > self->least + self->least / 10 && tuff__nanoseconds() - begin < LONGEST_WARM_UP) {
+    while (least > enough && tuff__nanoseconds() - begin < LONGEST_WARM_UP) {
         uint64_t time;
         TRY(tuff__peak_time(self, &time));
         least = time < least ? time : least;
     }
     /* If other programs use the GPU or its clocks are limited now, later calls must not wait for more either. */
-    self->least = least;
+    if (least < self->least || least > enough)
+        self->least = least;
     return TUFF_OK;
 }
 

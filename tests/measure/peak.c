@@ -93,6 +93,7 @@ static void check_warm_up(tuff_device *device)
     run_time = LOW;
     assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
     assert_true(run_time < HIGH * 1.11 && run_time > HIGH * 1.05);
+    assert_true(tuff__peak_measured(loop) == rate);
     const double before = run_time;
     assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
     assert_true(run_time < before && run_time > before * 0.99);
