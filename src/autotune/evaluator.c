@@ -258,7 +258,6 @@ static tuff_status take_samples(tuning_task *task, const search_candidate *candi
     bool is_slow = false;
     candidate_run *one = task->slots[candidate->slot];
     const bool first = !task->has_run[candidate->slot];
-    TRY(tuff__session_warm_up(task->session));
     TRY(enter_run_step(task, candidate, JOURNAL_BENCH));
     if (first)
         TRY(probe(task, candidate, &is_slow));
@@ -284,6 +283,8 @@ static tune_evaluation sample_candidate(void *state, const search_candidate *can
     tuning_task *task = state;
     tune_evaluation result = EVALUATION_GOOD;
     const uint64_t begin = tuff__nanoseconds();
+    if (tuff__session_warm_up(task->session) != TUFF_OK)
+        return EVALUATION_FAILED; /* no candidate's doing */
     const tuff_status status = take_samples(task, candidate, count, limit, nanoseconds, &result);
     leave_step(task->session);
     task->session->stats.launches += (uint64_t)count;

@@ -63,42 +63,64 @@ void tuff__session_close_own_device(tuning_session *self)
     self->measure_device = NULL;
 }
 
-/* Returns NULL if the device's rate cannot be measured. */
-static peak *operations_of(tuning_session *self)
+/* Returns how long a warm-up may take: not much of a short budget. */
+static uint64_t longest_warm_up(const tuning_session *self)
 {
-    if (self->operations != NULL || self->has_no_peak)
-        return self->operations;
-    if (tuff__peak_create(tuff__session_device(self), PEAK_OPERATIONS, &self->operations) == TUFF_OK &&
-        tuff__peak_warm(self->operations) == TUFF_OK && tuff__peak_measured(self->operations) > 0)
-        return self->operations;
+    const uint64_t now = tuff__nanoseconds(), left = self->limit > now ? self->limit - now : 0;
+    return left / 4 < PEAK_LONGEST_WARM_UP ? left / 4 : PEAK_LONGEST_WARM_UP;
+}
+
+/* Makes self->operations if it does not exist, and runs it. It remains NULL if the rate cannot be measured. Fails only
+   if the device is lost or does not respond. */
+static tuff_status run_operations(tuning_session *self)
+{
+    if (self->has_no_peak)
+        return TUFF_OK;
+    tuff_status status = self->operations == NULL
+                             ? tuff__peak_create(tuff__session_device(self), PEAK_OPERATIONS, &self->operations)
+                             : TUFF_OK;
+    if (status == TUFF_OK)
+        status = tuff__peak_warm(self->operations, longest_warm_up(self));
+    if (status == TUFF_OK)
+        return TUFF_OK;
     tuff__log(TUFF_LOG_DEBUG, "tune: cannot measure the peak rate of the device: %s", tuff_error());
     tuff__peak_destroy(self->operations);
     self->operations = NULL;
     self->has_no_peak = true;
-    return NULL;
+    return status == TUFF_E_DEVICE_LOST || status == TUFF_E_TIMEOUT ? status : TUFF_OK;
+}
+
+static bool is_in_use(const tuning_session *self)
+{
+    return self->is_background || self->yield != NULL;
 }
 
 tuff_status tuff__session_warm_up(tuning_session *self)
 {
     enum { IDLE = 20000000 }; /* ns */
-    if (!tuff__session_is_on_gpu(self) || self->is_background || self->yield != NULL ||
-        tuff__nanoseconds() - self->last_run < IDLE)
+    if (!tuff__session_is_on_gpu(self) || is_in_use(self) || tuff__nanoseconds() - self->last_run < IDLE)
         return TUFF_OK;
-    peak *loop = operations_of(self);
-    return loop != NULL && tuff__peak_warm(loop) == TUFF_E_DEVICE_LOST ? TUFF_E_DEVICE_LOST : TUFF_OK;
+    atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
+    const tuff_status status = run_operations(self);
+    atomic_store(&tuff__tune_step_begin, 0);
+    self->lost |= status != TUFF_OK;
+    return status;
 }
 
 uint64_t tuff__session_roofline(tuning_task *task)
 {
+    tuning_session *self = task->session;
     const tune_key *key = &task->key;
     double operations = 2;
     if (strcmp(key->family, "matmul") != 0 || strncmp(key->dtypes, "f32,f32,", 8) != 0 ||
         strcmp(key->math, "strict") != 0)
         return 0;
-    const peak *loop = operations_of(task->session);
+    if (self->operations == NULL && !(tuff__session_is_on_gpu(self) && is_in_use(self)))
+        self->lost |= run_operations(self) != TUFF_OK;
+    const double rate = self->operations != NULL ? tuff__peak_measured(self->operations) : 0;
     for (int i = 0; i < key->dim_count; ++i)
         operations *= (double)key->dims[i];
-    return loop != NULL ? (uint64_t)(operations / tuff__peak_measured(loop) * 1e9) : 0;
+    return rate > 0 ? (uint64_t)(operations / rate * 1e9) : 0;
 }
 
 /* The limit is four times the 90th percentile, from the slowest of the first few dozen; at least 5 seconds. */

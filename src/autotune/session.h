@@ -126,7 +126,7 @@ tuff_device *tuff__session_device(const tuning_session *self);
 bool tuff__session_is_on_gpu(const tuning_session *self);
 /* Raises the clocks of a GPU that was idle, for example while the host computed a reference: at low clocks, which
    candidate is faster may depend less on its operations, and more on the memory, than at the clocks of a program. Does
-   nothing while an application uses the device. Fails if the device is lost. */
+   nothing while an application uses the device. Fails, and sets `lost`, if the device is lost or does not respond. */
 tuff_status tuff__session_warm_up(tuning_session *self);
 /* Opens a separate device, so that a crashing candidate cannot affect the plan's. */
 void tuff__session_open_own_device(tuning_session *self);

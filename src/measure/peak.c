@@ -6,7 +6,6 @@
 #include "device/device.h"
 
 #define COPY_SIZE (64u << 20)
-#define LONGEST_WARM_UP 2000000000u /* ns */
 #define FMA_CHAINS 12
 #define FMA_STEPS 4096u /* for the many items of a GPU; sixteen times as many for the few of a CPU */
 
@@ -17,7 +16,8 @@ struct peak {
     program *program;
     recording *plain, *timed;
     double work;
-    uint64_t least; /* the shortest time of a run in ns, at high clocks; 0: tuff__peak_warm has not run */
+    uint64_t least;  /* the shortest time of a run in ns; 0: tuff__peak_warm has not run */
+    uint64_t enough; /* the time of a run in ns from which the clocks count as high */
 };
 
 /* Twelve chains hide the latency of the units, and together with two more operands fit in sixteen registers. REAL is as
@@ -185,19 +185,23 @@ tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds)
     return TUFF_OK;
 }
 
+static bool is_gpu(const peak *self)
+{
+    return tuff__device_info(self->device)->device_class != TUFF_DEVICE_CPU;
+}
+
 /* Runs it until its time stops falling. What slows a single run down is not a limit of the device, so the least counts.
    The clocks of a GPU may stay low for some time after work arrives. */
-static tuff_status run_until_steady(peak *self)
+static tuff_status run_until_steady(peak *self, uint64_t longest)
 {
     enum { LEAST_RUNS = 9, STEADY = 600000000 }; /* the latter in ns */
-    const bool is_gpu = tuff__device_info(self->device)->device_class != TUFF_DEVICE_CPU;
     /* mark: the least time when it last fell by 2 %, at the moment `improved`. steady: runs since then. */
     const uint64_t begin = tuff__nanoseconds();
     uint64_t mark = 0, time = 0, improved = begin, now = begin;
     int steady = 0;
     for (int i = 0;; i++, steady++) {
         const bool is_steady = steady >= LEAST_RUNS && now - improved >= STEADY;
-        if (i >= LEAST_RUNS && (!is_gpu || is_steady || now - begin >= LONGEST_WARM_UP))
+        if (i >= LEAST_RUNS && (!is_gpu(self) || is_steady || now - begin >= longest))
             return TUFF_OK;
         TRY(tuff__peak_time(self, &time));
         now = tuff__nanoseconds();
@@ -212,20 +216,24 @@ static tuff_status run_until_steady(peak *self)
     }
 }
 
-tuff_status tuff__peak_warm(peak *self)
+tuff_status tuff__peak_warm(peak *self, uint64_t longest)
 {
-    if (self->least == 0)
-        return run_until_steady(self);
-    const uint64_t begin = tuff__nanoseconds(), enough = self->least + self->least / 10;
     uint64_t least = UINT64_MAX;
-    while (least > enough && tuff__nanoseconds() - begin < LONGEST_WARM_UP) {
+    if (self->least == 0) {
+        const tuff_status status = run_until_steady(self, longest);
+        self->enough = self->least + self->least / 10;
+        return status;
+    }
+    const uint64_t begin = tuff__nanoseconds();
+    while (is_gpu(self) && least > self->enough && tuff__nanoseconds() - begin < longest) {
         uint64_t time;
         TRY(tuff__peak_time(self, &time));
         least = time < least ? time : least;
     }
+    self->least = least < self->least ? least : self->least;
     /* If other programs use the GPU or its clocks are limited now, later calls must not wait for more either. */
-    if (least < self->least || least > enough)
-        self->least = least;
+    if (least != UINT64_MAX && least > self->enough)
+        self->enough = least;
     return TUFF_OK;
 }
 
@@ -239,7 +247,7 @@ tuff_status tuff__peak_rate(tuff_device *device, peak_kind kind, double *rate)
     peak *loop;
     *rate = 0;
     TRY(tuff__peak_create(device, kind, &loop));
-    tuff_status status = tuff__peak_warm(loop);
+    tuff_status status = tuff__peak_warm(loop, PEAK_LONGEST_WARM_UP);
     *rate = tuff__peak_measured(loop);
     if (status == TUFF_OK && *rate == 0)
         status = FAIL(TUFF_E_UNSUPPORTED, "measure: the device reports that a run takes no time");

@@ -87,15 +87,15 @@ static void check_warm_up(tuff_device *device)
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
     run_time = LOW;
     assert_true(tuff__peak_measured(loop) == 0);
-    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    assert_int_equal(tuff__peak_warm(loop, PEAK_LONGEST_WARM_UP), TUFF_OK);
     const double rate = tuff__peak_measured(loop);
     assert_true(tuff__peak_work(loop) / rate * 1e9 < HIGH * 1.01);
     run_time = LOW;
-    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    assert_int_equal(tuff__peak_warm(loop, PEAK_LONGEST_WARM_UP), TUFF_OK);
     assert_true(run_time < HIGH * 1.11 && run_time > HIGH * 1.05);
     assert_true(tuff__peak_measured(loop) == rate);
     const double before = run_time;
-    assert_int_equal(tuff__peak_warm(loop), TUFF_OK);
+    assert_int_equal(tuff__peak_warm(loop, PEAK_LONGEST_WARM_UP), TUFF_OK);
     assert_true(run_time < before && run_time > before * 0.99);
     device->driver = real;
     device->info = info;

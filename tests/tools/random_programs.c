@@ -217,7 +217,7 @@ static void gradients_that_are_mostly_rounding_pass(void **state)
     (void)state;
     reference = tuff_device_open("reference");
     assert_non_null(reference);
-    for_drawn_drivers(check_rounded_gradients);
+    for_each_api(check_rounded_gradients);
     tuff_device_close(reference);
 }
 

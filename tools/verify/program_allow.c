@@ -1,10 +1,11 @@
 /* Tolerances for each element. The unit is the largest element of its own tensor, so that an element that is never
    written cannot hide. Tensors that are zero up to rounding, such as the gradient of a key's bias, are measured by a
-   millionth of the largest element of all tensors. There is no formula for rounding to 16 bits: the reference tries it
-   (program_expect.c), and a multiple of the deviations it finds is allowed.
+   millionth of the largest element of all tensors (more if values are clipped or stored as f16). There is no formula
+   for rounding to 16 bits: the reference tries it (program_expect.c), and a multiple of the deviations it finds is
+   allowed.
 
-   Rules that are not continuous have their own formula, which says for each element how far an error of its gradient,
-   known from the moments, moves it. A sign may flip only where the gradient is smaller than its error. */
+   Rules that are not continuous have their own formula, which says for each element how far an error of its
+   gradient, known from the moments, moves it. A sign may flip only where the gradient is smaller than its error. */
 #include "tools/verify/program_allow.h"
 
 #include <float.h>
@@ -15,8 +16,10 @@
 #define TOLERANCE 1e-4
 /* Relative to the largest element of all tensors. */
 #define FLOOR 1e-6
+/* Relative to the norm, if values are clipped. */
+#define CLIPPED_FLOOR 2e-7
 /* Number of f16's smallest numbers by which a gradient may be off. */
-#define SMALLEST_NUMBERS 4
+#define SMALLEST_NUMBERS 16
 /* Multiple of the deviations found on the grids. */
 #define NOISE 5
 
@@ -65,24 +68,27 @@ static double largest_of_all(const comparison *self, state_kind kind)
     return largest;
 }
 
-/* If gradient values are clipped, the largest of all are smaller than the values that small ones were computed from.
-   The norm before clipping bounds by how much. Gradients that f16 stores are off by some of its smallest numbers, also
-   where all grids happen to round to 0. */
+/* If gradient values are clipped, the largest of all are smaller than the values that small ones were computed from:
+   the norm before that, but after its own clipping, bounds by how much. Elements below a five-hundredth of the largest
+   of all tensors may be missing then. */
 static double floor_of(const comparison *self)
 {
-    const double clip = self->expected->options.clip_value, most = 1e5; /* a missing element is still found */
-    const double norm = fabs(values_of(self)->scalars[SCALAR_NORM]), above = clip > 0 ? norm / clip : 1;
-    const bool is_f16 = program_precision(self->recipe) == TUFF_PRECISION_F16;
-    const double smallest = is_f16 && norm > 0 ? SMALLEST_NUMBERS * 0x1p-24 / norm : 0;
-    return fmin(FLOOR * fmax(above, 1) + smallest, FLOOR * most);
+    const tuff_optimizer_options *options = &self->expected->options;
+    const double most = 1e4, norm = fabs(values_of(self)->scalars[SCALAR_NORM]);
+    if (options->clip_value <= 0)
+        return FLOOR;
+    const double clipped = options->clip_norm > 0 ? fmin(norm, options->clip_norm) : norm;
+    return fmax(FLOOR, CLIPPED_FLOOR * fmin(clipped / options->clip_value, most));
 }
 
-/* Error of tensors that depend on gradients linearly. */
-static double linear_error(const comparison *self, const tensor_location *place)
+/* Error of tensors that depend on gradients linearly. unit: how far a gradient of 1 moves an element. Gradients that
+   f16 stores are off by some of its smallest numbers, also where all grids happen to round to 0. */
+static double linear_error(const comparison *self, const tensor_location *place, double unit)
 {
     const int index = (int)(place - self->expected->state.tensors);
+    const bool is_f16 = program_precision(self->recipe) == TUFF_PRECISION_F16;
     return self->tolerance * program_largest(self, place) + floor_of(self) * largest_of_all(self, place->kind) +
-           NOISE * values_of(self)->noise[index];
+           NOISE * values_of(self)->noise[index] + (is_f16 ? SMALLEST_NUMBERS * 0x1p-24 * unit : 0);
 }
 
 static const double *gradient_of(const comparison *self, int owner)
@@ -99,15 +105,20 @@ static double largest_gradient(const comparison *self, int owner)
     return largest;
 }
 
+/* The weight of a new gradient in the first moment. */
+static double moment_share(const comparison *self, int owner)
+{
+    const tuff_optimizer_options *rule = &self->expected->options;
+    return 1 - (self->expected->rules[owner] == TUFF_LION ? rule->beta2 : rule->beta1);
+}
+
 /* Error of a gradient: from the tolerance of the first moment, or from the gradient itself. */
 static double gradient_error(const comparison *self, int owner)
 {
-    const tuff_optimizer_options *rule = &self->expected->options;
     const tensor_location *first = find(self, owner, STATE_FIRST);
     double of_all = 0;
     if (first != NULL)
-        return linear_error(self, first) /
-               (1 - (self->expected->rules[owner] == TUFF_LION ? rule->beta2 : rule->beta1));
+        return linear_error(self, first, moment_share(self, owner)) / moment_share(self, owner);
     for (int i = 0; i < self->expected->parameter_count; i++)
         of_all = fmax(of_all, largest_gradient(self, i));
     return self->tolerance * largest_gradient(self, owner) + floor_of(self) * of_all +
@@ -287,7 +298,7 @@ static void weights_errors(const comparison *self, const tensor_location *weight
     const double all = rule < 0                       ? 0
                        : is_adam || rule == TUFF_LION ? self->tolerance * program_largest(self, weights) +
                                                             FLOOR * largest_of_all(self, STATE_WEIGHTS)
-                                                      : linear_error(self, weights);
+                                                      : linear_error(self, weights, rate);
     const double gradient = is_adam || rule == TUFF_LION ? gradient_error(self, weights->parameter) : 0;
     const tensor_location *first = find(self, weights->parameter, STATE_FIRST),
                           *second = find(self, weights->parameter, STATE_SECOND);
@@ -315,7 +326,7 @@ void program_tolerances(const comparison *self, const tensor_location *place, do
     if (place->kind == STATE_WEIGHTS || place->kind == STATE_AVERAGE)
         weights_errors(self, find(self, place->parameter, STATE_WEIGHTS), most);
     else if (place->kind == STATE_FIRST)
-        same = linear_error(self, place);
+        same = linear_error(self, place, moment_share(self, place->parameter));
     else if (place->kind == STATE_SECOND && !is_factor)
         same = squares_error(self, place);
     const double gradient = is_factor ? gradient_error(self, place->parameter) : 0;

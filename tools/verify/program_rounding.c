@@ -97,7 +97,7 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
     const unsigned char stored = precision == TUFF_PRECISION_F16 ? 11 : precision == TUFF_PRECISION_BF16 ? 8 : SUM_BITS;
     marking self = {.graph = graph, .precise = calloc(2 * count, sizeof(bool))};
     *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1), .inner = calloc(count, 1)};
-    if (self.precise == NULL || out->results == NULL || out->operands == NULL) {
+    if (self.precise == NULL || out->results == NULL || out->operands == NULL || out->inner == NULL) {
         free(self.precise);
         return FAIL(TUFF_E_OOM_HOST, "random program: out of memory for rounding points");
     }
