@@ -237,10 +237,16 @@ static void round_value(const node *at, const node_values *from, node_values *to
     }
 }
 
+/* Returns a node's grid, given one of the arrays of plan->rounding. */
+static rounding_grid grid_of(const reference_plan *plan, const unsigned char *bits, const node *at)
+{
+    return (rounding_grid){bits[at->id], plan->rounding->stretch};
+}
+
 /* Rounds a node's operands. Nodes that need it have at most two. copies: the rounded operands, freed by the caller. */
 static tuff_status round_operands(const reference_plan *plan, const node *at, const double **values, double **copies)
 {
-    const rounding_grid grid = {plan->rounding->operands[at->id], plan->rounding->stretch};
+    const rounding_grid grid = grid_of(plan, plan->rounding->operands, at);
     for (int i = 0; i < at->input_count && i < 2; i++) {
         const int64_t count = tuff_shape_count(at->inputs[i]->shape);
         copies[i] = alloc_doubles(count + 1);
@@ -255,9 +261,8 @@ static tuff_status round_operands(const reference_plan *plan, const node *at, co
 
 static void round_result(const reference_plan *plan, const node *at)
 {
-    const int bits = plan->rounding ? plan->rounding->results[at->id] : 0;
-    const int64_t count = bits > 0 ? element_count(at) : 0;
-    const rounding_grid grid = {bits, plan->rounding ? plan->rounding->stretch : 1};
+    const rounding_grid grid = plan->rounding ? grid_of(plan, plan->rounding->results, at) : (rounding_grid){0};
+    const int64_t count = grid.bits > 0 ? element_count(at) : 0;
     double *values = plan->values[at->id].value;
     for (int64_t i = 0; i < count; i++)
         values[i] = tuff__round_on_grid(grid, values[i]);
@@ -295,22 +300,21 @@ static tuff_status evaluate_node(reference_plan *plan, const node *at)
                                                                         : TUFF_OK;
     }
     if (status == TUFF_OK)
-        status = tuff__evaluate(&(evaluation){
-            .op = at->op,
-            .attributes = &at->attributes,
-            .input_count = at->input_count,
-            .input_shapes = shapes,
-            .input_dtypes = dtypes,
-            .inputs = values,
-            .input_errors = plan->computes_bounds ? values + count : NULL,
-            .dtype = at->outputs[0].dtype,
-            .shape = at->outputs[0].shape,
-            .value = plan->values[at->id].value,
-            .error = plan->values[at->id].error,
-            .slack = plan->slack,
-            .inner_grid = plan->rounding ? (rounding_grid){plan->rounding->inner[at->id], plan->rounding->stretch}
-                                         : (rounding_grid){.bits = 0},
-            .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
+        status = tuff__evaluate(
+            &(evaluation){.op = at->op,
+                          .attributes = &at->attributes,
+                          .input_count = at->input_count,
+                          .input_shapes = shapes,
+                          .input_dtypes = dtypes,
+                          .inputs = values,
+                          .input_errors = plan->computes_bounds ? values + count : NULL,
+                          .dtype = at->outputs[0].dtype,
+                          .shape = at->outputs[0].shape,
+                          .value = plan->values[at->id].value,
+                          .error = plan->values[at->id].error,
+                          .slack = plan->slack,
+                          .inner_grid = plan->rounding ? grid_of(plan, plan->rounding->inner, at) : (rounding_grid){0},
+                          .factor_rounding = fmax(unit_roundoff(plan->storage), unit_roundoff(plan->factors))});
     tuff__free(rounded[0]);
     tuff__free(rounded[1]);
     if (many) {
