@@ -113,6 +113,13 @@ foreach(name every_op golden golden_cases attention matmul tune_kill tune_varian
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
 endforeach()
+# Drivers always optimize in the tests of every op, in those that compare times, and where kernels run for long
+# (tests/support/driver_environment).
+foreach(name every_op tune tune_background tune_isolate workloads)
+  if(TEST ${name})
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TUFF_DRIVER_OPTIMIZER=1)
+  endif()
+endforeach()
 
 # The rules of the sources, as tests.
 add_test(NAME check-budgets COMMAND ${PROJECT_SOURCE_DIR}/tools/check-budgets)

@@ -27,6 +27,7 @@ static tuff_status connect(tuff_device *device, device_choice choice, const void
                         "%s: wrapping an application's device is not supported: open one with tuff_device_open",
                         calls->name);
         TRY(calls->wrap(handles, &device->info, &device->handle));
+        tuff__note_driver_optimizer(&device->info);
         snprintf(device->info.selector, sizeof device->info.selector, "%s:wrapped", calls->name);
     } else {
         TRY(tuff__device_describe(choice, &device->info));

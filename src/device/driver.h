@@ -5,6 +5,9 @@
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/status.h"
 #include "tuff/device.h"
 #include "tuff/interop.h"
@@ -71,6 +74,13 @@ typedef struct library_product {
     int64_t rows, columns, inner, batches;
     library_matrix matrices[3]; /* x, y, result: bindings 0, 1, 2 */
 } library_product;
+
+/* Whether drivers optimize the kernels that they compile: they do unless TUFF_DRIVER_OPTIMIZER is 0. */
+static inline bool tuff__driver_optimizer_is_on(void)
+{
+    const char *setting = getenv("TUFF_DRIVER_OPTIMIZER");
+    return setting == NULL || strcmp(setting, "0") != 0;
+}
 
 /* One step of a recording. A dispatch runs group_count groups of program. The last word of `words` is the base that the
    kernel adds to its group index: the driver fills it in if it must split a dispatch (65,535 groups per axis,

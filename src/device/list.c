@@ -129,6 +129,13 @@ static void describe_reference(tuff_device_info *info)
     snprintf(info->driver, sizeof info->driver, "tuff %s", tuff_version());
 }
 
+void tuff__note_driver_optimizer(tuff_device_info *info)
+{
+    const size_t length = strlen(info->driver);
+    if (!tuff__driver_optimizer_is_on())
+        (void)snprintf(info->driver + length, sizeof info->driver - length, ", optimizer off");
+}
+
 tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
 {
     if (!choice.driver) {
@@ -137,6 +144,7 @@ tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info)
     }
     memset(info, 0, sizeof *info);
     TRY(choice.driver->describe(choice.index, info));
+    tuff__note_driver_optimizer(info);
     snprintf(info->selector, sizeof info->selector, "%s:%d", choice.driver->name, choice.index);
     return TUFF_OK;
 }

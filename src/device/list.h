@@ -22,6 +22,9 @@ const driver *tuff__device_driver(const char *api);
 /* The same without looking for loaders and devices: NULL only if the driver was not built in. */
 const driver *tuff__device_built_driver(const char *api);
 
+/* Adds to the name of a driver that its optimizer is off, if it is, so that tuning records are kept apart. */
+void tuff__note_driver_optimizer(tuff_device_info *info);
+
 /* Fills in *info as the driver or the reference device describes itself, with the selector added. */
 tuff_status tuff__device_describe(device_choice choice, tuff_device_info *info);
 

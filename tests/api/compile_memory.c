@@ -329,11 +329,11 @@ static void try_script(int script, const char *name)
     failing_memory_end();
 }
 
-/* Runs every script, or draws half of them. */
+/* Runs every script, or draws a third of them. */
 static void try_device(const char *name, bool all)
 {
     for (int i = 0; i < (int)(sizeof scripts / sizeof scripts[0]); i++)
-        if (all || is_thorough() || drawn_turn("scripts", i, 2) == 0)
+        if (all || is_thorough() || drawn_turn("scripts", i, 3) == 0)
             try_script(i, name);
 }
 

@@ -424,12 +424,44 @@ static void check_key_text(tuff_device *device)
     free(entry.data);
 }
 
+static void choose_optimizer(bool is_on)
+{
+    assert_int_equal(setenv("TUFF_DRIVER_OPTIMIZER", is_on ? "1" : "0", 1), 0);
+}
+
+/* The same device with its driver's optimizer on and off: neither takes the other's programs, and the driver's name,
+   by which tuning records are found, differs. */
+static void check_optimizer(tuff_device *device)
+{
+    const bool was_on = tuff__driver_optimizer_is_on();
+    const char *selector = tuff__device_info(device)->selector;
+    tuff_device *by_state[2];
+    for (int is_on = 0; is_on < 2; is_on++) {
+        choose_optimizer(is_on);
+        by_state[is_on] = tuff_device_open(selector);
+        assert_non_null(by_state[is_on]);
+    }
+    forget_programs();
+    for (int is_on = 0; is_on < 2; is_on++) {
+        use_program(by_state[is_on], 1, 0);
+        use_program(by_state[is_on], 0, 1);
+    }
+    const char *plain = tuff__device_info(by_state[1])->driver, *other = tuff__device_info(by_state[0])->driver;
+    assert_memory_equal(plain, other, strlen(plain));
+    assert_string_equal(other + strlen(plain), ", optimizer off");
+    assert_string_equal(tuff__device_info(device)->driver, was_on ? plain : other);
+    for (int i = 0; i < 2; i++)
+        tuff_device_close(by_state[i]);
+    choose_optimizer(was_on);
+}
+
 static void all_that_bytes_depend_on_is_in_the_key(void **state)
 {
     (void)state;
     for_each_driver(check_key);
     for_each_driver(check_request_key);
     for_each_driver(check_key_text);
+    for_each_driver(check_optimizer);
 }
 
 static int refused, seen;

@@ -192,21 +192,21 @@ static void tensors_of_one_element_are_not_taken_for_exact(void **state)
 }
 
 /* Programs whose smallest gradients are mostly rounding, of which the largest element of their tensor shows nothing:
-   values that are clipped to a ten-thousandth of the norm, and a gradient of about f16's smallest number. */
+   on OpenCL values that are clipped to a ten-thousandth of the norm, on Vulkan a gradient of about f16's smallest
+   number. */
 static void check_rounded_gradients(tuff_device *device)
 {
-    static const char *lines[] = {
+    static const char clipped[] =
         "seed=43000678 form=convolution length=13 width=10 patch=3 norm=rms activation=gelu bias=yes readout=last "
-        "loss=squares clip=value",
-        "seed=41000788 form=transformer batch=3 length=29 heads=2 sharing=2 projections=apart precision=f16",
-    };
+        "loss=squares clip=value";
+    static const char tiny[] =
+        "seed=41000788 form=transformer batch=3 length=29 heads=2 sharing=2 projections=apart precision=f16";
+    const char *selector = tuff__device_info(device)->selector;
     program_context context = {.device = device, .reference = reference};
     program_totals all = {.programs = 0};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        program_recipe recipe;
-        assert_int_equal(program_parse(lines[i], &recipe), TUFF_OK);
-        program_check_one(&context, &recipe, 0, &all, print_failure, (void *)tuff__device_info(device)->selector);
-    }
+    program_recipe recipe;
+    assert_int_equal(program_parse(strncmp(selector, "opencl", 6) == 0 ? clipped : tiny, &recipe), TUFF_OK);
+    program_check_one(&context, &recipe, 0, &all, print_failure, (void *)selector);
     program_context_clear(&context);
     assert_true(all.elements > 0);
     assert_int_equal(all.failed, 0);

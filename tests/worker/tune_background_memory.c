@@ -150,7 +150,7 @@ static void take_over_without(tuff_device *device)
 static void taking_over_bears_it(void **state)
 {
     (void)state;
-    for_each_api(take_over_without);
+    for_drawn_api(2, take_over_without);
 }
 
 /* The thread is not yet running: allocations of the program's own thread fail. */

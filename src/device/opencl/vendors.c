@@ -232,9 +232,9 @@ static void write_build_options(driver_device *device, cl_device_type type, cons
         length +=
             (size_t)snprintf(device->build_options + length, room - length, " -cl-fp32-correctly-rounded-divide-sqrt");
     if (least > 0 && (type & CL_DEVICE_TYPE_GPU))
-        snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
+        length += (size_t)snprintf(device->build_options + length, room - length, " -DNARROWEST_SUBGROUP=%zu", least);
     /* Oclgrind takes the wrong side in selects with vector conditions, which optimization generates. */
-    else if (strstr(device->identity, "Oclgrind"))
+    if (!tuff__driver_optimizer_is_on() || strstr(device->identity, "Oclgrind"))
         snprintf(device->build_options + length, room - length, " -cl-opt-disable");
 }
 

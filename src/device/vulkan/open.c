@@ -157,6 +157,7 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
         .queueFamilyIndex = device->physical.queue_family,
     };
     device->wait_limit = default_wait_limit(device);
+    device->optimizes = tuff__driver_optimizer_is_on();
     /* On a CPU one command may take seconds, and submissions are cheap; on GPUs it is the other way round. */
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     device->mapped = tuff__vulkan_is_host_visible(&device->physical);
@@ -228,8 +229,7 @@ static const char *identity(driver_device *device)
 /* The same in a build without a GLSL compiler, so that it finds the cached programs of a build with one. */
 static const char *build_options(driver_device *device)
 {
-    (void)device;
-    return GLSL_COMPILER_OPTIONS;
+    return device->optimizes ? GLSL_COMPILER_OPTIONS : GLSL_COMPILER_OPTIONS "; optimization by the driver disabled";
 }
 
 static tuff_status wait_for_all(driver_device *device)

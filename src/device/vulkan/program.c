@@ -98,7 +98,8 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
     bool full = width > 0 && device->physical.subgroup_control.computeFullSubgroups && request->local_size % width == 0;
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .flags = device->collects_statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u,
+        .flags = (device->collects_statistics ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0u) |
+                 (device->optimizes ? 0u : VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT),
         .stage =
             {
                 .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,

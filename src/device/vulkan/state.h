@@ -120,6 +120,7 @@ struct driver_device {
     bool mapped;               /* buffers live in memory that host and device both reach */
     bool reads_through_copies; /* reads go through copies: a card's memory is slow to read across the bus */
     bool collects_statistics;  /* pipelines are created with statistics */
+    bool optimizes;            /* pipelines are created without the flag that disables optimization */
     vulkan_staging staging;
     char *identity;
 };
