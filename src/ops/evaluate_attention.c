@@ -130,18 +130,14 @@ static void compute_scores(const attention *self, const place *at)
     const double scale = e->attributes->value;
     for (int64_t j = at->key_first; j < at->key_end; j++) {
         const int64_t k = key_row(self, at, j) * self->key_width;
-        self->score[j] = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, self->key_width);
+        const double product = scale * dot(e->inputs[0] + at->q, e->inputs[1] + k, self->key_width);
+        const double bias = self->at.bias < 0 ? 0 : e->inputs[self->at.bias][at->bias + j];
+        self->score[j] = tuff__round_on_grid(e->inner_grid, product + bias);
         if (self->has_bounds)
             self->score_error[j] = fabs(scale) * dot_error(e, 0, at->q, 1, k, self->key_width);
-        if (self->at.bias < 0) {
-            self->score[j] = tuff__round_on_grid(e->inner_grid, self->score[j]);
-            continue;
-        }
-        const double bias = e->inputs[self->at.bias][at->bias + j];
-        if (self->has_bounds)
+        if (self->has_bounds && self->at.bias >= 0)
             self->score_error[j] +=
-                e->input_errors[self->at.bias][at->bias + j] + 2 * UNIT * (fabs(self->score[j]) + fabs(bias));
-        self->score[j] = tuff__round_on_grid(e->inner_grid, self->score[j] + bias);
+                e->input_errors[self->at.bias][at->bias + j] + 2 * UNIT * (fabs(product) + fabs(bias));
     }
 }
 

@@ -412,7 +412,7 @@ static void check_library(tuff_device *device)
         return;
     }
     /* The library has many kernels, which take long to compile. */
-    if (!is_drawn_for_device_per_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 3) != 0)) {
+    if (!is_drawn_for_device_per_api(device, 0) || (!is_thorough() && drawn_turn("library at all", 0, 4) != 0)) {
         leave_out_device("not drawn");
         return;
     }
