@@ -113,9 +113,9 @@ foreach(name every_op golden golden_cases attention matmul tune_kill tune_varian
     set_tests_properties(${name} PROPERTIES COST 1000)
   endif()
 endforeach()
-# Drivers optimize (tests/support/driver_environment) in the tests of every op, of whole models, and of random programs,
-# in those that compare times, and where kernels run for long.
-foreach(name every_op golden golden_cases workloads random_programs tune tune_background tune_isolate profile_cli monitor_cli)
+# Drivers optimize (tests/support/driver_environment) in the tests of every op and of five models, in those that depend on
+# times, and where kernels run for long.
+foreach(name every_op workloads tune tune_background tune_isolate profile_cli monitor_cli)
   if(TEST ${name})
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TUFF_DRIVER_OPTIMIZER=1)
   endif()
