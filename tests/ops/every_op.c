@@ -55,7 +55,7 @@ static bool is_other_unfused(const suite_case *one, int index)
     return one->dtype == TUFF_F32 && (!tuff__op_is_attention(one->op) || index == 1 || one->view != VIEW_NONE);
 }
 
-/* Whether a short run includes a case: each op's first case and a third of the others, each on one driver. The
+/* Whether a short run includes a case: each op's first case and a quarter of the others, each on one driver. The
    reference device compiles no programs and leaves nothing out. */
 static bool is_wanted_case(const tuff_device *device, const suite_case *one, int index, bool is_first)
 {
@@ -66,7 +66,7 @@ static bool is_wanted_case(const tuff_device *device, const suite_case *one, int
     const int number = index + (int)one->op + (int)one->dtype;
     if (tuff__op_is_attention(one->op) && is_shape_elsewhere(one->op, index))
         return false;
-    return drawn_turn("cases", number, 3) == 0 && is_drawn_for_device(device, number);
+    return drawn_turn("cases", number, 4) == 0 && is_drawn_for_device(device, number);
 }
 
 /* Runs one op in all dtypes and prints the first failure of each. Returns the number of failed elements. */
