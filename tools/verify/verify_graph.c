@@ -176,11 +176,10 @@ static tuff_status write_tensor(graph_check *self, const tuff_file_tensor *tenso
 {
     tuff_plan *plan = self->plans.items[0].plan;
     tuff_array *array = tuff_graph_find_array(self->plans.items[0].graph, tensor->name);
-    for (int i = 0; i < tuff_plan_input_count(plan); i++) {
+    const int index = tuff_plan_find_input(plan, tensor->name);
+    if (index >= 0) {
         tuff_plan_value input;
-        TRY(tuff_plan_input_at(plan, i, &input));
-        if (strcmp(input.name, tensor->name) != 0)
-            continue;
+        TRY(tuff_plan_input_at(plan, index, &input));
         TRY(check_tensor(tensor, input.dtype, input.shape));
         TRY(tuff_plan_write(plan, tensor->name, tensor->data, tensor->size));
         TRY(write_to_reference(self, tensor->name, tensor->data, tensor->size));

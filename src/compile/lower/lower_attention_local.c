@@ -147,6 +147,14 @@ static int64_t groups_to_fill(const tuff_device_info *info, int64_t group_lanes)
 
 enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
 
+/* Returns `splits`, or fewer, down to 1, if each has a copy of so many elements that all of them are too large. */
+static int64_t limit_splits(int64_t splits, int64_t elements)
+{
+    const int64_t fitting = elements > 0 ? MAX_COPIES / elements : MAX_SPLITS;
+    const int64_t most = fitting > MAX_SPLITS ? MAX_SPLITS : fitting > 1 ? fitting : 1;
+    return splits < most ? splits : most;
+}
+
 /* The groups that share the keys of a block of queries, and what they store for attention_join. */
 typedef struct key_splits {
     int64_t count, first_key, keys; /* count: 1 if nothing is shared; keys: of each */
@@ -170,10 +178,7 @@ static key_splits choose_key_splits(const attention *job, const forward *work, i
         count = groups_to_fill(policy->target.info, work->lanes) / items;
         most = panels / FEWEST_PANELS;
     }
-    count = count < most ? count : most;
-    count = count < MAX_SPLITS ? count : MAX_SPLITS;
-    while (count > 1 && count * elements > MAX_COPIES)
-        --count;
+    count = limit_splits(count < most ? count : most, elements);
     key_splits all = {.count = 1, .first_key = first * work->keys, .results.id = -1, .stats = -1};
     if (count > 1) {
         all.keys = tuff__divide_up(panels, count) * work->keys;
@@ -326,10 +331,7 @@ static int64_t choose_splits(const attention *job, const attention_backward *wor
     const int64_t owned = work->owners * work->parts;
     const int64_t panels = tuff__divide_up(job->q.count, work->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
-    int64_t splits = tuff__divide_up(groups, owned);
-    splits = splits < MAX_SPLITS ? splits : MAX_SPLITS;
-    while (splits > 1 && splits * dq > MAX_COPIES)
-        --splits;
+    int64_t splits = limit_splits(tuff__divide_up(groups, owned), dq);
     const int64_t wanted = tuff__divide_up(work->blocks * panels, LONGEST);
     const int64_t least = wanted < MAX_SPLITS ? wanted : MAX_SPLITS;
     if (splits < least && least * dq <= MAX_COPIES)
