@@ -47,14 +47,22 @@ static double time_at_rate(tuff_device *device, peak_kind kind)
     return work / rate * 1e9;
 }
 
+/* Makes the device a GPU that was idle; the driver that it had is in `real`. */
+static void make_idle_gpu(tuff_device *device, driver *idle)
+{
+    real = device->driver;
+    *idle = *real;
+    idle->submit = run_nothing;
+    idle->timestamps = slow_at_first;
+    device->driver = idle;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+}
+
 static void check_rate(tuff_device *device)
 {
-    driver idle = *device->driver;
     const tuff_device_info info = device->info;
-    real = device->driver;
-    idle.submit = run_nothing;
-    idle.timestamps = slow_at_first;
-    device->driver = &idle;
+    driver idle;
+    make_idle_gpu(device, &idle);
     for (int kind = PEAK_OPERATIONS; kind <= PEAK_BYTES; kind++) {
         device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
         const double as_gpu = time_at_rate(device, (peak_kind)kind);
@@ -76,15 +84,11 @@ static void a_gpu_is_measured_at_high_clocks(void **state)
 /* Once the rate is known, a GPU that was idle runs until it is as fast again, and one that is not idle runs once. */
 static void check_warm_up(tuff_device *device)
 {
-    driver idle = *device->driver;
     const tuff_device_info info = device->info;
+    driver idle;
     peak *loop;
     assert_int_equal(tuff__peak_create(device, PEAK_OPERATIONS, &loop), TUFF_OK);
-    real = device->driver;
-    idle.submit = run_nothing;
-    idle.timestamps = slow_at_first;
-    device->driver = &idle;
-    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    make_idle_gpu(device, &idle);
     run_time = LOW;
     assert_true(tuff__peak_measured(loop) == 0);
     assert_int_equal(tuff__peak_warm(loop, PEAK_LONGEST_WARM_UP), TUFF_OK);
