@@ -7,7 +7,7 @@
 /* A comparison of a step with the reference. */
 typedef struct comparison {
     const program_recipe *recipe;
-    const program_expectation *expected;
+    program_expectation *expected;
     int step;
     double steps_run; /* since both had the same state */
     double tolerance; /* per step, relative to the largest element */

@@ -29,8 +29,9 @@ typedef struct program_report {
 } program_report;
 
 /* Runs a program on the device and compares its results with those expected of the same program without its variant,
-   apart from the variant's scale. Failing to compile or run is a failure too. */
-void program_compare(program_context *context, const program_recipe *recipe, const program_expectation *expected,
+   apart from the variant's scale. Failing to compile or run is a failure too. If results are not within the tolerance,
+   it is measured how far rounding moves those of the reference, and that is allowed too. */
+void program_compare(program_context *context, const program_recipe *recipe, program_expectation *expected,
                      program_report *report);
 
 /* A check of a program. */

@@ -41,7 +41,7 @@ typedef enum step_scalar { SCALAR_LOSS, SCALAR_NORM, SCALAR_RATE, STEP_SCALARS }
 extern const char *const program_scalars[STEP_SCALARS];
 
 /* All tensors of the state, concatenated: before a step, and as expected after it. Noise is the most that rounding
-   moves an element or a scalar; 0 if that was not tried. */
+   moves an element or a scalar; 0 if that was not measured. */
 typedef struct step_values {
     double *begin, *value;
     double *noise; /* per tensor */
@@ -51,7 +51,10 @@ typedef struct step_values {
 } step_values;
 
 struct program_expectation {
+    program_recipe recipe;
+    tuff_device *reference;
     int step_count, parameter_count;
+    int noise_count; /* number of steps, from the first, whose noise was measured */
     tensor_list state;
     int64_t gradient_offsets[PROGRAM_PARAMETERS];
     step_values steps[PROGRAM_STEPS];
@@ -60,6 +63,9 @@ struct program_expectation {
     int rules[PROGRAM_PARAMETERS];
     double rate_factors[PROGRAM_PARAMETERS];
 };
+
+/* Measures the noise of all steps up to this one, unless that was done. */
+tuff_status program_measure_noise(program_expectation *self, int step);
 
 /* The tensor of a parameter, or NULL. */
 const tensor_location *program_find_tensor(const tensor_list *list, int owner, state_kind kind);

@@ -146,22 +146,6 @@ const program_check program_checks[] = {
 };
 const int program_check_count = (int)(sizeof program_checks / sizeof *program_checks);
 
-/* Runs a check. With relu, a failure counts only if the check fails with other data as well: if relu's input is 0 up to
-   rounding, f32 and float64 may take different sides of its kink. */
-static void check_twice(program_context *context, const program_recipe *recipe, int check, program_report *report)
-{
-    program_report own = {.failures = 0}, other = {.failures = 0};
-    program_recipe again = *recipe;
-    program_checks[check].check(context, recipe, &own);
-    if (own.failures > 0 && program_choice(recipe, FIELD_ACTIVATION) == ACTIVATION_RELU) {
-        again.seed += PROGRAM_FAMILY;
-        program_checks[check].check(context, &again, &other);
-        if (other.failures == 0)
-            own = other;
-    }
-    *report = own;
-}
-
 typedef struct shrinking {
     program_context *context;
     int check;
@@ -171,7 +155,7 @@ static bool still_fails(void *state, const program_recipe *recipe)
 {
     const shrinking *shrunk = state;
     program_report report = {.failures = 0};
-    check_twice(shrunk->context, recipe, shrunk->check, &report);
+    program_checks[shrunk->check].check(shrunk->context, recipe, &report);
     return report.failures > 0;
 }
 
@@ -180,7 +164,7 @@ void program_check_one(program_context *context, const program_recipe *recipe, i
 {
     enum { TRIES = 80 }; /* may take minutes if kernels compile slowly */
     program_failure failure = {.check = program_checks[check].name, .recipe = *recipe, .smallest = *recipe};
-    check_twice(context, recipe, check, &failure.report);
+    program_checks[check].check(context, recipe, &failure.report);
     totals->programs += check == 0;
     totals->other_checks += check > 0;
     totals->elements += failure.report.elements;

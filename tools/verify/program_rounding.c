@@ -78,7 +78,8 @@ static unsigned char bits_of(const marking *self, const node *at, unsigned char 
     return sums(at) ? SUM_BITS : 0;
 }
 
-/* Whether a matmul reads an f32 source, which is copied for it. */
+/* Whether a matmul reads an f32 source, which is copied for it. Rounding f32's own operands to SUM_BITS stands for the
+   rounding of sums that cancel. */
 static bool reads_source(const node *at)
 {
     bool found = false;
@@ -107,7 +108,7 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
         out->results[i] = bits_of(&self, graph->nodes[i], stored);
         if (tuff__op_is_attention(graph->nodes[i]->op) && precision != TUFF_PRECISION_F32)
             out->inner[i] = stored;
-        out->operands[i] = precision != TUFF_PRECISION_F32 && reads_source(graph->nodes[i]) ? stored : 0;
+        out->operands[i] = reads_source(graph->nodes[i]) ? stored : 0;
     }
     free(self.precise);
     return TUFF_OK;
