@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "compile/schedule/cost.h"
 #include "each_device.h"
 #include "small_plans.h"
 
@@ -292,6 +293,31 @@ static void long_products_are_sums_of_pieces(void **state)
     for_drawn_devices(split_products);
 }
 
+/* Returns the number of parts of a product that takes least time on two cores. */
+static int64_t cheapest(bool items_are_lanes, int64_t rows, int64_t columns, int64_t terms)
+{
+    const tuff_device_info info = {.compute_units = 2};
+    const target cpu = {.info = &info, .is_cpu = true, .items_are_lanes = items_are_lanes};
+    int64_t best = 1;
+    for (int64_t parts = 2; parts <= 64; parts++)
+        if (tuff__cost_split_matmul(&cpu, 1, rows, columns, terms, parts) <
+            tuff__cost_split_matmul(&cpu, 1, rows, columns, terms, best))
+            best = parts;
+    return best;
+}
+
+/* Operands that are read in place stay in a core's cache if the terms are cut into parts. Packed ones are long
+   sequences, which it reads fast from farther away. */
+static void parts_of_long_products_fit_into_the_cache(void **state)
+{
+    (void)state;
+    assert_int_equal(cheapest(false, 64, 64, 12288), 12);
+    assert_int_equal(cheapest(false, 256, 64, 12288), 30);
+    assert_int_equal(cheapest(false, 64, 64, 1024), 1);
+    assert_int_equal(cheapest(false, 384, 1536, 4096), 1);
+    assert_int_equal(cheapest(true, 64, 64, 12288), 1);
+}
+
 /* The parts of a split product are partial sums, which stay 32 bits in 16-bit plans, unlike the product itself. */
 static void split_narrow(tuff_device *device, tuff_precision precision)
 {
@@ -334,6 +360,7 @@ int main(void)
         cmocka_unit_test(neighbours_become_one),
         cmocka_unit_test(gradients_become_one),
         cmocka_unit_test(long_products_are_sums_of_pieces),
+        cmocka_unit_test(parts_of_long_products_fit_into_the_cache),
         cmocka_unit_test(pieces_of_products_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

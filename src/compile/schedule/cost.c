@@ -7,6 +7,9 @@
 /* CPU: vector registers, of ordinary cores and of cores with 16 lanes; items that share a vector, one per lane; cycles
    to start a group; bytes from memory per cycle. */
 enum { CPU_REGISTERS = 16, WIDE_REGISTERS = 32, CPU_ITEMS = 8, GROUP_START = 400, CPU_BYTES = 8 };
+/* CPU: bytes of a matmul's operands that stay in a core's own cache, and how many times as long a tile takes if they do
+   not. An operand that so many lines of the other read is packed (matmul_schedule.c). */
+enum { CPU_NEAR_BYTES = 512 << 10, CPU_FAR_TIMES = 2, CPU_PACKED_LINES = 128 };
 /* GPU: registers of a lane for accumulators and operands. Per compute unit: lanes that execute at once, resident lanes
    and groups, accumulators that are needed to hide the latency of loads, counting at most GPU_SUMS of a lane, and bytes
    per cycle from memory and from caches. */
@@ -44,13 +47,24 @@ cost_parameters tuff__cost_parameters(const target *on)
                              .tile_columns = 32};
 }
 
+/* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A panel
+   of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of both
+   fit, because their strides defeat prefetching. */
+static bool streams_operands(const target *on, int64_t rows, int64_t columns, int64_t terms)
+{
+    const bool packed = rows >= CPU_PACKED_LINES && columns >= CPU_PACKED_LINES;
+    const int64_t lines = packed ? tuff__cost_parameters(on).tile_columns : rows + columns;
+    return on->is_cpu && !on->items_are_lanes && (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
+}
+
 double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
                                int64_t split_k)
 {
     const cost_parameters cost = tuff__cost_parameters(on);
     const int64_t tiles =
         batches * split_k * tuff__divide_up(rows, cost.tile_rows) * tuff__divide_up(columns, cost.tile_columns);
-    const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns) * (double)(inner / split_k) / cost.rate;
+    const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns) * (double)(inner / split_k) / cost.rate *
+                        (streams_operands(on, rows, columns, inner / split_k) ? CPU_FAR_TIMES : 1);
     const double sums = 8.0 * (double)(batches * rows * columns) * (double)split_k / cost.bandwidth;
     return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
 }
