@@ -12,48 +12,49 @@
 #include "device/submit/pace.h"
 
 /* Every OpenCL 1.2 function that the driver calls. */
-#define OPENCL_CALLS(X)               \
-    X(GetPlatformIDs)                 \
-    X(GetPlatformInfo)                \
-    X(GetDeviceIDs)                   \
-    X(GetDeviceInfo)                  \
-    X(CreateContext)                  \
-    X(RetainContext)                  \
-    X(ReleaseContext)                 \
-    X(CreateCommandQueue)             \
-    X(RetainCommandQueue)             \
-    X(ReleaseCommandQueue)            \
-    X(GetCommandQueueInfo)            \
-    X(CreateBuffer)                   \
-    X(SetMemObjectDestructorCallback) \
-    X(RetainMemObject)                \
-    X(ReleaseMemObject)               \
-    X(GetMemObjectInfo)               \
-    X(EnqueueMigrateMemObjects)       \
-    X(EnqueueWriteBuffer)             \
-    X(EnqueueReadBuffer)              \
-    X(EnqueueCopyBuffer)              \
-    X(EnqueueFillBuffer)              \
-    X(EnqueueMapBuffer)               \
-    X(EnqueueUnmapMemObject)          \
-    X(EnqueueNDRangeKernel)           \
-    X(EnqueueMarkerWithWaitList)      \
-    X(CreateProgramWithSource)        \
-    X(CreateProgramWithBinary)        \
-    X(BuildProgram)                   \
-    X(GetProgramBuildInfo)            \
-    X(GetProgramInfo)                 \
-    X(ReleaseProgram)                 \
-    X(CreateKernel)                   \
-    X(SetKernelArg)                   \
-    X(GetKernelWorkGroupInfo)         \
-    X(ReleaseKernel)                  \
-    X(GetEventInfo)                   \
-    X(WaitForEvents)                  \
-    X(RetainEvent)                    \
-    X(SetEventCallback)               \
-    X(GetEventProfilingInfo)          \
-    X(ReleaseEvent)                   \
+#define OPENCL_CALLS(X)                       \
+    X(GetPlatformIDs)                         \
+    X(GetPlatformInfo)                        \
+    X(GetDeviceIDs)                           \
+    X(GetDeviceInfo)                          \
+    X(GetExtensionFunctionAddressForPlatform) \
+    X(CreateContext)                          \
+    X(RetainContext)                          \
+    X(ReleaseContext)                         \
+    X(CreateCommandQueue)                     \
+    X(RetainCommandQueue)                     \
+    X(ReleaseCommandQueue)                    \
+    X(GetCommandQueueInfo)                    \
+    X(CreateBuffer)                           \
+    X(SetMemObjectDestructorCallback)         \
+    X(RetainMemObject)                        \
+    X(ReleaseMemObject)                       \
+    X(GetMemObjectInfo)                       \
+    X(EnqueueMigrateMemObjects)               \
+    X(EnqueueWriteBuffer)                     \
+    X(EnqueueReadBuffer)                      \
+    X(EnqueueCopyBuffer)                      \
+    X(EnqueueFillBuffer)                      \
+    X(EnqueueMapBuffer)                       \
+    X(EnqueueUnmapMemObject)                  \
+    X(EnqueueNDRangeKernel)                   \
+    X(EnqueueMarkerWithWaitList)              \
+    X(CreateProgramWithSource)                \
+    X(CreateProgramWithBinary)                \
+    X(BuildProgram)                           \
+    X(GetProgramBuildInfo)                    \
+    X(GetProgramInfo)                         \
+    X(ReleaseProgram)                         \
+    X(CreateKernel)                           \
+    X(SetKernelArg)                           \
+    X(GetKernelWorkGroupInfo)                 \
+    X(ReleaseKernel)                          \
+    X(GetEventInfo)                           \
+    X(WaitForEvents)                          \
+    X(RetainEvent)                            \
+    X(SetEventCallback)                       \
+    X(GetEventProfilingInfo)                  \
+    X(ReleaseEvent)                           \
     X(Flush)
 
 typedef struct opencl_api {
@@ -108,6 +109,21 @@ typedef struct clblast_api {
 } clblast_api;
 extern clblast_api tuff__clblast;
 
+/* An object of cl_khr_command_buffer, and the calls for it. All are NULL on devices without command buffers. */
+typedef struct command_buffer command_buffer;
+typedef struct command_buffer_api {
+    command_buffer *(CL_API_CALL *create)(cl_uint queue_count, const cl_command_queue *queues,
+                                          const cl_ulong *properties, cl_int *error);
+    cl_int(CL_API_CALL *add_launch)(command_buffer *buffer, cl_command_queue queue, const cl_ulong *properties,
+                                    cl_kernel kernel, cl_uint dimensions, const size_t *offset,
+                                    const size_t *global_size, const size_t *local_size, cl_uint wait_count,
+                                    const cl_uint *waits, cl_uint *point, void **handle);
+    cl_int(CL_API_CALL *finalize)(command_buffer *buffer);
+    cl_int(CL_API_CALL *enqueue)(cl_uint queue_count, cl_command_queue *queues, command_buffer *buffer,
+                                 cl_uint wait_count, const cl_event *waits, cl_event *event);
+    cl_int(CL_API_CALL *release)(command_buffer *buffer);
+} command_buffer_api;
+
 /* Enqueued work that is not known to be finished. block is the memory that it reads from, freed together with it. */
 typedef struct pending {
     cl_event event;
@@ -144,7 +160,8 @@ struct driver_device {
     bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */
     bool needs_wait_thread;   /* computes on one more core while a thread waits in the driver */
     wait_thread *wait_thread; /* NULL until there is work for it */
-    bool used_library;        /* for matrix products */
+    command_buffer_api command_buffers;
+    bool used_library; /* for matrix products */
     char identity[1024];
     char build_options[160];
     size_t plain_options; /* length of the options that also apply with the driver's own header: see builtins.c */
@@ -269,6 +286,19 @@ tuff_status tuff__cl_submit(driver_device *device, driver_recording *recording);
 int tuff__cl_refused_dispatch(const driver_recording *recording);
 tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 tuff_status tuff__cl_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
+
+/* command_buffer.c */
+/* Fills in the device's command_buffers if it offers command buffers, they are wanted there, and a trial shows that they
+   work. Fails only if the trial leaves the device unusable. Needs context and queue. */
+tuff_status tuff__cl_find_command_buffers(driver_device *device);
+/* Returns NULL if the driver refuses. The others return whether the driver did as it was told. */
+command_buffer *tuff__cl_command_buffer_create(driver_device *device);
+bool tuff__cl_command_buffer_add(const driver_device *device, command_buffer *buffer, cl_kernel kernel,
+                                 size_t global_size, size_t local_size);
+bool tuff__cl_command_buffer_finalize(const driver_device *device, command_buffer *buffer);
+cl_int tuff__cl_command_buffer_enqueue(const driver_device *device, command_buffer *buffer, cl_event *event);
+/* NULL is allowed. */
+void tuff__cl_command_buffer_destroy(const driver_device *device, command_buffer *buffer);
 
 /* library.c */
 const char *tuff__cl_library_unavailable_reason(driver_device *device);

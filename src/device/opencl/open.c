@@ -229,7 +229,7 @@ static tuff_status fill_device(driver_device *device)
     device->queue = tuff__cl.CreateCommandQueue(device->context, device->id, 0, &error);
     if (error != CL_SUCCESS || !device->queue)
         return tuff__cl_fail(error, "clCreateCommandQueue");
-    return TUFF_OK;
+    return tuff__cl_find_command_buffers(device);
 }
 
 void tuff__cl_close(driver_device *device)

@@ -1,5 +1,6 @@
 /* Recordings: a list of launches, copies and fills. Each launch has a kernel object of its own, whose arguments are set
-   once. The queue is in order, so barriers need no commands. */
+   once. The queue is in order, so barriers need no commands. On devices with command buffers, launches that belong to
+   one event are enqueued together. */
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
@@ -24,6 +25,9 @@ struct driver_recording {
     step *steps;
     int count, capacity;
     pace_share *shares; /* one per step, for predictions */
+    command_buffer *
+        *blocks; /* one for each STEPS_PER_EVENT steps; NULL: these are enqueued one by one. The list is NULL
+                                if the device has no command buffers */
     int share_capacity;
     int command_count;
     int refused; /* the dispatch that the driver refused in the last submission; -1: none */
@@ -161,6 +165,49 @@ static tuff_status add_command(driver_device *device, driver_recording *record, 
     return work->kind == COMMAND_PRODUCT ? add_product(device, record, work, index) : add_transfer(record, work, index);
 }
 
+static int block_count(const driver_recording *record)
+{
+    return (record->count + STEPS_PER_EVENT - 1) / STEPS_PER_EVENT;
+}
+
+static int block_end(const driver_recording *record, int block)
+{
+    const int end = (block + 1) * STEPS_PER_EVENT;
+    return end < record->count ? end : record->count;
+}
+
+/* Returns a command buffer with the steps of a block; NULL if there is only one, not all are launches, or the driver
+   refuses. */
+static command_buffer *make_block(driver_device *device, const driver_recording *record, int block)
+{
+    const int begin = block * STEPS_PER_EVENT, end = block_end(record, block);
+    for (int i = begin; i < end; i++)
+        if (end - begin == 1 || record->steps[i].kind != COMMAND_DISPATCH)
+            return NULL;
+    command_buffer *made = tuff__cl_command_buffer_create(device);
+    bool recorded = made != NULL;
+    for (int i = begin; i < end && recorded; i++) {
+        const step *part = &record->steps[i];
+        recorded = tuff__cl_command_buffer_add(device, made, part->kernel, part->global_size, part->local_size);
+    }
+    if (recorded && tuff__cl_command_buffer_finalize(device, made))
+        return made;
+    tuff__cl_command_buffer_destroy(device, made);
+    return NULL;
+}
+
+static tuff_status make_blocks(driver_device *device, driver_recording *record)
+{
+    if (device->command_buffers.create == NULL || record->timed)
+        return TUFF_OK;
+    record->blocks = tuff__calloc((size_t)block_count(record) + 1, sizeof *record->blocks);
+    if (record->blocks == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < block_count(record); i++)
+        record->blocks[i] = make_block(device, record, i);
+    return TUFF_OK;
+}
+
 tuff_status tuff__cl_recording_create(driver_device *device, const command *commands, int count, bool timed,
                                       driver_recording **out)
 {
@@ -173,6 +220,8 @@ tuff_status tuff__cl_recording_create(driver_device *device, const command *comm
     tuff_status status = TUFF_OK;
     for (int i = 0; i < count && status == TUFF_OK; i++)
         status = add_command(device, record, &commands[i], i);
+    if (status == TUFF_OK)
+        status = make_blocks(device, record);
     if (status != TUFF_OK) {
         tuff__cl_recording_destroy(device, record);
         return status;
@@ -200,11 +249,14 @@ void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
     tuff__cl_unmark(device, record);
     if (!device->hung)
         release_events(record);
+    for (int i = 0; record->blocks && i < block_count(record) && !device->hung; i++)
+        tuff__cl_command_buffer_destroy(device, record->blocks[i]);
     for (int i = 0; i < record->count; i++) {
         if (record->steps[i].kernel && !device->hung)
             tuff__cl.ReleaseKernel(record->steps[i].kernel);
         tuff__free(record->steps[i].product);
     }
+    tuff__free(record->blocks);
     tuff__free(record->shares);
     tuff__free(record->steps);
     tuff__free(record);
@@ -332,11 +384,51 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
     return end_batch(device, event, mark, is_idle);
 }
 
+/* Whether a block may be submitted at once: its launches take no longer than a submission may. */
+static bool is_short(const driver_device *device, const driver_recording *record, int block)
+{
+    double seconds = 0;
+    for (int i = block * STEPS_PER_EVENT; device->pace.is_on && i < block_end(record, block); i++)
+        seconds += predict(device, record, i);
+    return seconds <= PACE_SECONDS;
+}
+
+/* Submits a block's command buffer. One that the driver refuses is dropped, and *submitted is false: its launches are
+   then enqueued one by one, which shows what is wrong. */
+static tuff_status submit_block(driver_device *device, driver_recording *record, int block, bool *submitted)
+{
+    const int begin = block * STEPS_PER_EVENT;
+    cl_event event = NULL;
+    TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
+    const bool is_idle = device->pace.is_on && tuff__cl_is_idle(device);
+    const cl_int error = tuff__cl_command_buffer_enqueue(device, record->blocks[block], &event);
+    *submitted = error == CL_SUCCESS;
+    if (*submitted)
+        return end_batch(
+            device, event,
+            (pace_mark){.owner = record, .shares = record->shares + begin, .count = block_end(record, block) - begin},
+            is_idle);
+    tuff__cl_command_buffer_destroy(device, record->blocks[block]);
+    record->blocks[block] = NULL;
+    const tuff_status status = tuff__cl_fail(error, "clEnqueueCommandBufferKHR");
+    return status == TUFF_E_DEVICE_LOST ? status : TUFF_OK;
+}
+
 /* The last step always has an event, so that a wait for the ring waits for everything. */
 static tuff_status submit_plain(driver_device *device, driver_recording *record)
 {
     step_batch batch = {0};
     for (int i = 0; i < record->count; i++) {
+        const int block = i / STEPS_PER_EVENT;
+        if (i % STEPS_PER_EVENT == 0 && record->blocks && record->blocks[block] && is_short(device, record, block)) {
+            bool submitted = false;
+            TRY(submit_block(device, record, block, &submitted));
+            if (submitted) {
+                i = block_end(record, block) - 1;
+                batch = (step_batch){.first = i + 1};
+                continue;
+            }
+        }
         const step *part = &record->steps[i];
         const uint64_t parts = part->base_index > 0 ? tuff__pace_parts(&device->pace, &record->shares[i],
                                                                        part->global_size / part->local_size)
