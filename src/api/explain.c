@@ -95,16 +95,14 @@ static tuff_status warm_up(tuff_plan *plan)
 {
     if (!plan->has_run)
         TRY(tuff_plan_run(plan));
-    TRY(tuff__executable_refresh(&plan->executable));
+    TRY(tuff__executable_submit(&plan->executable, NULL, NULL, NULL, NULL));
     return tuff__wait(plan->device);
 }
 
 static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *times)
 {
     const uint64_t begin = tuff__nanoseconds();
-    const tuff_status submitted = tuff__submit(plan->device, timed);
-    tuff__mark_assigned_changed(plan);
-    TRY(submitted);
+    TRY(tuff__plan_submit(plan, timed, NULL));
     TRY(tuff__wait(plan->device));
     plan->profiled_nanoseconds = tuff__nanoseconds() - begin;
     const int first = plan->executable.setup_count, end = plan->executable.command_count;

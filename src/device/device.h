@@ -157,6 +157,17 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
 /* NULL is allowed; waits for its submissions. */
 void tuff__recording_destroy(tuff_device *device, recording *recording);
 tuff_status tuff__submit(tuff_device *device, recording *recording);
+
+/* Two recordings that no other thread's submission or write comes between. The functions are called with the device
+   locked: they must not use it. */
+typedef struct prepared_submission {
+    recording *preparation, *main; /* NULL: nothing */
+    bool (*needs_preparation)(void *state);
+    void (*ended)(void *state); /* NULL is allowed. Called after main, even if that failed */
+    void *state;
+} prepared_submission;
+/* Submits main, after preparation if that is needed. Sets *last to the recording submitted last. */
+tuff_status tuff__submit_prepared(tuff_device *device, const prepared_submission *pair, const recording **last);
 /* After a failed submission: returns the index of the dispatch that the driver refused; -1: none, or unknown. */
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);

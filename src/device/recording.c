@@ -115,9 +115,9 @@ void tuff__recording_destroy(tuff_device *device, recording *record)
     tuff__free(record);
 }
 
-tuff_status tuff__submit(tuff_device *device, recording *record)
+/* Lock held. */
+static tuff_status submit(tuff_device *device, recording *record)
 {
-    TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (record->driver) {
         /* A submission that fails may have begun: it counts as one to wait for. */
@@ -127,6 +127,28 @@ tuff_status tuff__submit(tuff_device *device, recording *record)
     if (status == TUFF_OK) {
         device->counters.submissions++;
         device->counters.dispatches += record->dispatch_count;
+    }
+    return status;
+}
+
+tuff_status tuff__submit(tuff_device *device, recording *record)
+{
+    TRY(tuff__device_begin_work(device));
+    return tuff__device_end_work(device, submit(device, record));
+}
+
+tuff_status tuff__submit_prepared(tuff_device *device, const prepared_submission *pair, const recording **last)
+{
+    tuff_status status = TUFF_OK;
+    *last = pair->preparation ? pair->preparation : pair->main;
+    TRY(tuff__device_begin_work(device));
+    if (pair->preparation && pair->needs_preparation(pair->state))
+        status = submit(device, pair->preparation);
+    if (status == TUFF_OK) {
+        *last = pair->main;
+        status = pair->main ? submit(device, pair->main) : TUFF_OK;
+        if (pair->ended)
+            pair->ended(pair->state);
     }
     return tuff__device_end_work(device, status);
 }

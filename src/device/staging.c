@@ -86,6 +86,13 @@ static void copy_on_host(const staging *self, const staging_transfer *transfer, 
     memcpy(upload ? host : memory, upload ? memory : host, (size_t)transfer->size);
 }
 
+/* Called with the lock held after an upload: whoever sees the new version also submits after it. */
+static void touch_all(const staging_transfer *transfers, int count, bool upload)
+{
+    for (int i = 0; i < count && upload; i++)
+        tuff__storage_touch(transfers[i].storage);
+}
+
 static tuff_status enqueue(staging *self, const staging_transfer *transfers, int count, bool upload)
 {
     staged_copy copies[MAX_STAGED_COPIES];
@@ -99,6 +106,7 @@ static tuff_status enqueue(staging *self, const staging_transfer *transfers, int
     tuff_device *device = self->device;
     TRY(tuff__device_begin_work(device));
     const tuff_status status = device->driver->staging_copy(device->handle, self->driver, copies, used, upload);
+    touch_all(transfers, count, upload);
     if (status == TUFF_OK && upload)
         device->counters.writes += (uint64_t)used;
     else if (status == TUFF_OK)
@@ -109,14 +117,13 @@ static tuff_status enqueue(staging *self, const staging_transfer *transfers, int
 static tuff_status transfer_all(staging *self, const staging_transfer *transfers, int count, bool upload)
 {
     TRY(check_transfers(self, transfers, count));
-    for (int i = 0; i < count && upload; i++)
-        tuff__storage_touch(transfers[i].storage);
     if (self->driver)
         return enqueue(self, transfers, count, upload);
     tuff__host_begin(self->device);
     for (int i = 0; i < count; i++)
         if (transfers[i].size > 0)
             copy_on_host(self, &transfers[i], upload);
+    touch_all(transfers, count, upload);
     tuff__host_end(self->device);
     return TUFF_OK;
 }

@@ -49,10 +49,11 @@ void tuff__executable_unrecord(executable *self);
 /* The same, and frees the launches. */
 void tuff__executable_free(executable *self);
 
-/* Updates the kept copies whose sources have changed. */
-tuff_status tuff__executable_refresh(executable *self);
-/* The same, then submits the commands. Sets *failed to the recording that a failure belongs to. */
-tuff_status tuff__executable_submit(executable *self, const recording **failed);
+/* Updates the kept copies whose sources have changed, then submits `recorded`, which has the executable's commands (NULL:
+   nothing). Between the two no other thread changes anything. `ended` (NULL is allowed) is called after that, even if
+   it failed, with the device locked. Sets *last, unless NULL, to the recording that a failure belongs to. */
+tuff_status tuff__executable_submit(executable *self, recording *recorded, void (*ended)(void *state), void *state,
+                                    const recording **last);
 /* Returns a hash of the commands, of the values that each reads and writes, and of constants. Executables with equal
    hashes compute the same. */
 hash128 tuff__executable_hash(const executable *self);

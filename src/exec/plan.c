@@ -107,10 +107,16 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__free(plan);
 }
 
-void tuff__mark_assigned_changed(const tuff_plan *plan)
+static void mark_assigned_changed(void *state)
 {
+    const tuff_plan *plan = state;
     for (int i = 0; i < plan->graph->assign_count; ++i)
         tuff__storage_touch(plan->graph->assigns[i]->attributes.array->storage);
+}
+
+tuff_status tuff__plan_submit(tuff_plan *plan, recording *recorded, const recording **last)
+{
+    return tuff__executable_submit(&plan->executable, recorded, mark_assigned_changed, plan, last);
 }
 
 tuff_status tuff_plan_run(tuff_plan *plan)
@@ -129,9 +135,8 @@ tuff_status tuff_plan_run(tuff_plan *plan)
     if (plan->observer.before_run != NULL)
         plan->observer.before_run(plan->observer.self, plan);
     const recording *submitted;
-    const tuff_status status = tuff__executable_submit(&plan->executable, &submitted);
+    const tuff_status status = tuff__plan_submit(plan, plan->executable.recording, &submitted);
     plan->has_run |= status == TUFF_OK;
-    tuff__mark_assigned_changed(plan);
     if (status == TUFF_OK || plan->observer.launch_failed == NULL)
         return status;
     const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;

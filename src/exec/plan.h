@@ -74,8 +74,8 @@ storage *tuff__plan_input_storage(const tuff_plan *plan, int index);
 tuff_status tuff__plan_keys_create(plan_keys *self, int count);
 void tuff__plan_keys_free(plan_keys *self);
 
-/* Marks the arrays that runs assign as changed. Must be called after each submission, even a failed one: commands
-   before the one that failed may have written. */
-void tuff__mark_assigned_changed(const tuff_plan *plan);
+/* Submits the plan's commands, as recorded in `recorded`: see tuff__executable_submit. The arrays that they assign are
+   marked as changed even if that fails: commands before the one that failed may have written. */
+tuff_status tuff__plan_submit(tuff_plan *plan, recording *recorded, const recording **last);
 
 #endif

@@ -329,20 +329,35 @@ static bool update_copy_versions(executable *self)
     return is_stale;
 }
 
-tuff_status tuff__executable_refresh(executable *self)
+typedef struct replay {
+    executable *executable;
+    void (*ended)(void *state);
+    void *state;
+} replay;
+
+static bool needs_setup(void *context)
 {
-    if (!update_copy_versions(self))
-        return TUFF_OK;
-    const tuff_status status = tuff__submit(self->launches.device, self->setup);
-    for (int i = 0; i < self->launches.copy_count && status != TUFF_OK; ++i)
-        self->versions[i] = 0;
-    return status;
+    return update_copy_versions(((replay *)context)->executable);
 }
 
-tuff_status tuff__executable_submit(executable *self, const recording **failed)
+static void end_replay(void *context)
 {
-    *failed = self->setup;
-    TRY(tuff__executable_refresh(self));
-    *failed = self->recording;
-    return self->recording == NULL ? TUFF_OK : tuff__submit(self->launches.device, self->recording);
+    const replay *self = context;
+    if (self->ended != NULL)
+        self->ended(self->state);
+}
+
+tuff_status tuff__executable_submit(executable *self, recording *recorded, void (*ended)(void *state), void *state,
+                                    const recording **last)
+{
+    replay context = {self, ended, state};
+    const recording *submitted;
+    const tuff_status status = tuff__submit_prepared(
+        self->launches.device, &(prepared_submission){self->setup, recorded, needs_setup, end_replay, &context},
+        &submitted);
+    for (int i = 0; i < self->launches.copy_count && status != TUFF_OK && submitted == self->setup; ++i)
+        self->versions[i] = 0;
+    if (last != NULL)
+        *last = submitted;
+    return status;
 }
