@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "compile/rewrite/matmul_merge.h"
+#include "compile/rewrite/simplify.h"
 #include "compile/schedule/cost.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -89,10 +91,10 @@ static void destroy_weights(weights *made)
 /* Returns 2 · (x · w + column number) if the layer has a bias and this projection is not plain, else x · w. */
 static tuff_tensor *project(tuff_graph *graph, const projections *layer, tuff_tensor *x, tuff_array *w, bool plain)
 {
-    tuff_tensor *factor = tuff_array_tensor(graph, w);
+    tuff_tensor *weight = tuff_array_tensor(graph, w);
     if (layer->transposed)
-        factor = tuff_permute(factor, (int[]){1, 0});
-    tuff_tensor *y = tuff_matmul(x, factor);
+        weight = tuff_permute(weight, (int[]){1, 0});
+    tuff_tensor *y = tuff_matmul(x, weight);
     if (!layer->with_bias || plain)
         return y;
     const int64_t columns = tuff_tensor_shape(y).extent[1];
@@ -238,6 +240,81 @@ static void gradients_become_one(void **state)
     for_drawn_drivers(descend_both_ways);
 }
 
+/* Products that share an operand, and are legal while the joined one would have an operand or a result of more than
+   INT32_MAX elements: they stay apart. The operands are vectors that were expanded. */
+static tuff_tensor *large_rows(tuff_graph *graph, const char *name, int64_t rows, int64_t columns)
+{
+    return tuff_exp(tuff_expand(tuff_input(graph, name, TUFF_F32, TUFF_SHAPE(1, columns)), TUFF_SHAPE(rows, columns)));
+}
+
+enum { LARGE = 6000000, INNER = 128, NARROW = 2 };
+
+static void add_projections(tuff_graph *graph, tuff_array *const *arrays)
+{
+    static const char *const names[PROJECTIONS] = {"y0", "y1", "y2"};
+    tuff_tensor *x = large_rows(graph, "x", LARGE, INNER);
+    for (int i = 0; i < PROJECTIONS; i++)
+        tuff_output(graph, names[i],
+                    tuff_sum(tuff_matmul(x, tuff_array_tensor(graph, arrays[i])), (int[]){0}, 1, false));
+}
+
+static void add_terms(tuff_graph *graph, tuff_array *const *arrays)
+{
+    static const char *const names[PROJECTIONS] = {"x0", "x1", "x2"};
+    tuff_tensor *sum = NULL;
+    for (int i = 0; i < PROJECTIONS; i++) {
+        tuff_tensor *term = tuff_matmul(large_rows(graph, names[i], LARGE, INNER), tuff_array_tensor(graph, arrays[i]));
+        sum = sum == NULL ? term : tuff_add(sum, term);
+    }
+    tuff_output(graph, "sum", tuff_sum(sum, (int[]){0}, 1, false));
+}
+
+static void add_gradients(tuff_graph *graph, tuff_array *const *arrays)
+{
+    enum { ROWS_OF_EACH = 32768, TERMS = 32768 }; /* three times that many are too many */
+    static const char *const names[PROJECTIONS] = {"y0", "y1", "y2"};
+    tuff_tensor *x = large_rows(graph, "x", ROWS_OF_EACH, TERMS), *parts[PROJECTIONS];
+    (void)arrays;
+    for (int i = 0; i < PROJECTIONS; i++)
+        parts[i] = tuff_reshape(tuff_matmul(x, tuff_input(graph, names[i], TUFF_F32, TUFF_SHAPE(TERMS, NARROW))),
+                                TUFF_SHAPE(-1));
+    tuff_output(graph, "all", tuff_concat(parts, PROJECTIONS, 0));
+}
+
+static void merge_large(tuff_device *device)
+{
+    void (*const tried[])(tuff_graph *, tuff_array *const *) = {add_projections, add_terms, add_gradients};
+    const tuff_parameter_spec specs[PROJECTIONS] = {
+        {"w0", TUFF_SHAPE(INNER, NARROW)}, {"w1", TUFF_SHAPE(INNER, NARROW)}, {"w2", TUFF_SHAPE(INNER, NARROW)}};
+    tuff_parameters *slab = tuff_parameters_create(device, specs, PROJECTIONS);
+    tuff_array *arrays[PROJECTIONS];
+    assert_non_null(slab);
+    for (int i = 0; i < PROJECTIONS; i++)
+        arrays[i] = tuff_parameters_at(slab, i, NULL);
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tried[i](graph, arrays);
+        assert_int_equal(tuff_graph_status(graph), TUFF_OK);
+        tuff_graph *simple = tuff__simplify(graph, true);
+        assert_non_null(simple);
+        if (tuff__merge_matmuls(simple, NULL) != TUFF_OK)
+            fail_msg("graph %zu: %s", i, tuff_error());
+        int products = 0;
+        for (int k = 0; k < simple->node_count; k++)
+            products += simple->nodes[k]->op == OP_MATMUL;
+        assert_in_range(products, 2, PROJECTIONS);
+        tuff_graph_destroy(simple);
+        tuff_graph_destroy(graph);
+    }
+    tuff_parameters_destroy(slab);
+}
+
+static void products_too_large_to_join_stay_apart(void **state)
+{
+    (void)state;
+    for_drawn_drivers(merge_large);
+}
+
 enum { LONG = 20480, FEW = 12, SOME = 24 };
 
 /* A product of one tile and many terms is split into a batch of shorter products and a sum, whose kernel fuses the
@@ -359,6 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(neighbours_become_one),
         cmocka_unit_test(gradients_become_one),
+        cmocka_unit_test(products_too_large_to_join_stay_apart),
         cmocka_unit_test(long_products_are_sums_of_pieces),
         cmocka_unit_test(parts_of_long_products_fit_into_the_cache),
         cmocka_unit_test(pieces_of_products_keep_their_bits),

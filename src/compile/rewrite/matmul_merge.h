@@ -1,5 +1,5 @@
 /* Rewritings of a simplified graph that merge matmuls which share an operand, or split matmuls that would leave most
-   of the device idle, one file each:
+   of the device idle or whose operands do not stay in a core's cache, one file each:
 
      x · w0, x · w1, ...               become  x · [w0 w1 ...] and slices of it        (merge_columns.c)
      y0 · v0 + y1 · v1 + ...           becomes [y0 y1 ...] · [v0; v1; ...]             (merge_terms.c)
@@ -41,6 +41,8 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph);
 tuff_status tuff__rewriting_end(rewriting *self, tuff_status status);
 /* Returns the only user of a value that nothing else needs; NULL if there is none. */
 node *tuff__only_user(const rewriting *self, const node *at);
+/* Whether a tensor of these extents is allowed: it has at most INT32_MAX elements. */
+bool tuff__fits_a_tensor(int64_t planes, int64_t rows, int64_t columns);
 
 /* A factor of a matmul, [rows, columns], as a view of memory: element (i, k) is at place.offset + i · place.stride[0] +
    k · place.stride[1] of the base or, if the base is an array, of its storage. */

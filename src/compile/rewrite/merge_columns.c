@@ -259,17 +259,20 @@ static bool is_profitable(const rewriting *self, const bundle *joined, const tuf
 static bool merge(rewriting *self, node **members, const factor *factors, int count, bool stacked)
 {
     tuff_tensor *x = members[0]->inputs[0];
+    const int64_t rows = x->shape.extent[0], inner = x->shape.extent[1];
     bundle joined = {.count = count, .oldest = members[0]->id, .stacked = stacked};
-    tuff_tensor *w = stacked ? tuff__join_stack(self, factors, count) : tuff__join_columns(self, factors, count);
-    if (w == NULL || self->graph->status != TUFF_OK)
-        return false;
     for (int i = 0; i < count; ++i) {
         joined.parts[i] = &members[i]->outputs[0];
         joined.oldest = members[i]->id < joined.oldest ? members[i]->id : joined.oldest;
     }
     const tuff_shape shape = joined_shape(&joined, joined.parts[0]->shape);
-    if (stacked)
-        x = tuff_expand(x, TUFF_SHAPE(count, x->shape.extent[0], x->shape.extent[1]));
+    if (!tuff__fits_a_tensor(1, tuff_shape_count(shape), 1) || (stacked && !tuff__fits_a_tensor(count, rows, inner)))
+        return false;
+    tuff_tensor *w = stacked ? tuff__join_stack(self, factors, count) : tuff__join_columns(self, factors, count);
+    if (w != NULL && stacked)
+        x = tuff_expand(x, TUFF_SHAPE(count, rows, inner));
+    if (w == NULL || self->graph->status != TUFF_OK)
+        return false;
     joined.whole = tuff__node_create(self->graph, OP_MATMUL, members[0]->outputs[0].dtype, shape,
                                      (tuff_tensor *[]){x, w}, 2, NULL);
     while (apply_next_op(self, &joined))

@@ -39,6 +39,18 @@ static bool continues(const run_of_parts *run, const node *product, bool transpo
     return transposed || tuff_shape_equal(product->outputs[0].shape, first->outputs[0].shape);
 }
 
+/* Whether the operands of the joined product and its result are allowed as tensors. */
+static bool fits(const run_of_parts *run)
+{
+    const tuff_shape *x = &run->products[0]->inputs[0]->shape;
+    const int64_t rows = x->extent[0], inner = x->extent[1];
+    int64_t columns = 0;
+    for (int i = 0; i < run->count; ++i)
+        columns += run->products[i]->outputs[0].shape.extent[1];
+    return tuff__fits_a_tensor(1, inner, columns) && tuff__fits_a_tensor(1, rows, columns) &&
+           (run->transposed || tuff__fits_a_tensor(run->count, rows, inner));
+}
+
 static run_of_parts find_run(const rewriting *self, const node *concat, int first)
 {
     run_of_parts run = {.count = 0};
@@ -49,6 +61,10 @@ static run_of_parts find_run(const rewriting *self, const node *concat, int firs
             break;
         run.transposed = transposed;
         run.products[run.count++] = product;
+        if (!fits(&run)) {
+            --run.count;
+            break;
+        }
     }
     return run;
 }

@@ -68,9 +68,13 @@ static bool pays(const rewriting *self, node *const *products, tuff_tensor *cons
 static tuff_tensor *joined_product(rewriting *self, node *const *products, const factor *factors, int count)
 {
     tuff_tensor *y[MAX_MERGED], *v;
-    for (int i = 0; i < count; ++i)
+    int64_t inner = 0;
+    for (int i = 0; i < count; ++i) {
         y[i] = products[i]->inputs[0];
-    if (!tuff__pass_decides(self->passes, TUNABLE_fusion_terms, pays(self, products, y, count)) ||
+        inner += y[i]->shape.extent[1];
+    }
+    if (!tuff__fits_a_tensor(1, y[0]->shape.extent[0], inner) ||
+        !tuff__pass_decides(self->passes, TUNABLE_fusion_terms, pays(self, products, y, count)) ||
         (v = tuff__join_rows(self, factors, count)) == NULL)
         return NULL;
     const tuff_tensor *result = &products[0]->outputs[0];
