@@ -107,7 +107,9 @@ void tuff__recording_destroy(tuff_device *device, recording *record)
         return;
     tuff__lock(&device->lock);
     tuff_status status = TUFF_OK;
-    if (record->submission > atomic_load(&device->finished) && !device->lost)
+    /* A device that hangs does not get the whole time again for each recording: the driver then leaves to it what it may
+       still use. */
+    if (record->submission > atomic_load(&device->finished) && !device->lost && !device->has_timed_out)
         status = tuff__device_drain(device);
     if (record->driver)
         device->driver->recording_destroy(device->handle, record->driver);

@@ -102,7 +102,9 @@ uint64_t tuff__device_idle_time(tuff_device *device)
 
 tuff_status tuff__device_drain(tuff_device *device)
 {
-    TRY(device->driver->wait(device->handle));
+    const tuff_status status = device->driver->wait(device->handle);
+    device->has_timed_out = status == TUFF_E_TIMEOUT;
+    TRY(status);
     atomic_store(&device->finished, atomic_load(&device->submitted));
     return TUFF_OK;
 }

@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "base/thread.h"
+#include "device/state.h"
 #include "each_device.h"
+#include "exec/plan.h"
 #include "tuff.h"
 
 enum { THREADS = 2, ROUNDS = 12, RUNS = 3, LARGEST = 24 };
@@ -186,6 +189,97 @@ static void arrays_are_seen_whole(void **state)
     for_drawn_devices(share_arrays);
 }
 
+/* A plan that samples keeps a repacked copy of the weights, and another thread's plan assigns weights and bias. That
+   plan's submission is held until the sampling thread has asked for a run, which then has to see both as assigned. */
+enum { WEIGHTS = 64, SAMPLES = 16 };
+static const driver *real_driver;
+static tuff_plan *sampling;
+static atomic_bool holds, is_held, is_asked;
+
+static tuff_status hold_submission(driver_device *device, driver_recording *recorded)
+{
+    if (atomic_exchange(&holds, false)) {
+        atomic_store(&is_held, true);
+        while (!atomic_load(&is_asked))
+            tuff__sleep(1000000);
+        tuff__sleep(30000000); /* for the other thread to get as far as it can */
+    }
+    return real_driver->submit(device, recorded);
+}
+
+static void *sample(void *context)
+{
+    worker *self = context;
+    while (!atomic_load(&is_held))
+        tuff__sleep(1000000);
+    atomic_store(&is_asked, true);
+    if (tuff_plan_run(sampling) != TUFF_OK)
+        note(self, "run");
+    return NULL;
+}
+
+static void assign_while_sampling(tuff_plan *assigning, tuff_device *device)
+{
+    static float results[SAMPLES * WEIGHTS];
+    worker sampler = {.device = device};
+    pthread_t thread;
+    device->driver_override = *device->driver;
+    device->driver_override.submit = hold_submission;
+    real_driver = device->driver;
+    device->driver = &device->driver_override;
+    atomic_store(&is_held, false);
+    atomic_store(&is_asked, false);
+    atomic_store(&holds, true);
+    assert_int_equal(pthread_create(&thread, NULL, sample, &sampler), 0);
+    assert_int_equal(tuff_plan_run(assigning), TUFF_OK);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    device->driver = real_driver;
+    assert_string_equal(sampler.failure, "");
+    assert_int_equal(tuff_plan_read(sampling, "y", results, sizeof results), TUFF_OK);
+    for (int i = 0; i < SAMPLES * WEIGHTS; i++)
+        if (results[i] != 2 * WEIGHTS + 1)
+            fail_msg("element %d is %g, expected %d", i, (double)results[i], 2 * WEIGHTS + 1);
+}
+
+static void share_weights(tuff_device *device)
+{
+    static float ones[WEIGHTS * WEIGHTS];
+    for (int i = 0; i < WEIGHTS * WEIGHTS; i++)
+        ones[i] = 1;
+    tuff_array *weights = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(WEIGHTS, WEIGHTS));
+    tuff_array *bias = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(WEIGHTS));
+    assert_int_equal(tuff_array_write(weights, ones, sizeof ones), TUFF_OK);
+    tuff_graph *graph = tuff_graph_create(device), *step = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SAMPLES, WEIGHTS));
+    tuff_tensor *turned = tuff_permute(tuff_array_tensor(graph, weights), (int[]){1, 0});
+    tuff_output(graph, "y", tuff_add(tuff_matmul(x, turned), tuff_array_tensor(graph, bias)));
+    tuff_tensor *one = tuff_constant(step, TUFF_F32, 1);
+    tuff_assign(step, weights, tuff_add(tuff_array_tensor(step, weights), one));
+    tuff_assign(step, bias, tuff_add(tuff_array_tensor(step, bias), one));
+    tuff_plan *assigning = tuff_compile(step, NULL);
+    sampling = tuff_compile(graph, NULL);
+    assert_non_null(assigning);
+    assert_non_null(sampling);
+    assert_int_equal(tuff_plan_write(sampling, "x", ones, SAMPLES * WEIGHTS * sizeof *ones), TUFF_OK);
+    assert_int_equal(tuff_plan_run(sampling), TUFF_OK);
+    if (sampling->executable.setup != NULL)
+        assign_while_sampling(assigning, device);
+    else
+        leave_out_device("it keeps no copy of the weights");
+    tuff_plan_destroy(sampling);
+    tuff_plan_destroy(assigning);
+    tuff_graph_destroy(graph);
+    tuff_graph_destroy(step);
+    tuff_array_destroy(weights);
+    tuff_array_destroy(bias);
+}
+
+static void runs_see_all_that_another_plan_assigned(void **state)
+{
+    (void)state;
+    for_drawn_drivers(share_weights);
+}
+
 /* Each thread opens, closes and lists devices while the other does the same. */
 static void *open_and_close(void *context)
 {
@@ -233,6 +327,7 @@ int main(void)
         cmocka_unit_test(errors_are_of_the_thread),
         cmocka_unit_test(two_threads_share_a_device),
         cmocka_unit_test(arrays_are_seen_whole),
+        cmocka_unit_test(runs_see_all_that_another_plan_assigned),
         cmocka_unit_test(devices_open_and_close_side_by_side),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

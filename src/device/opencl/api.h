@@ -161,7 +161,8 @@ struct driver_device {
     bool needs_wait_thread;   /* computes on one more core while a thread waits in the driver */
     wait_thread *wait_thread; /* NULL until there is work for it */
     command_buffer_api command_buffers;
-    bool used_library; /* for matrix products */
+    bool used_library;     /* for matrix products */
+    bool has_stuck_upload; /* an upload did not end in time: the device is never released */
     char identity[1024];
     char build_options[160];
     size_t plain_options; /* length of the options that also apply with the driver's own header: see builtins.c */

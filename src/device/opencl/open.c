@@ -238,8 +238,8 @@ void tuff__cl_close(driver_device *device)
     for (int i = 0; i < 2 && device->pending_count > 0 && !device->hung; i++)
         if (tuff__cl_wait(device) == TUFF_OK)
             break;
-    if (device->hung && !tuff__cl_is_idle(device)) {
-        /* Releasing the queue could block forever: it is leaked, with everything that it uses. */
+    if (device->has_stuck_upload || (device->hung && !tuff__cl_is_idle(device))) {
+        /* Releasing a queue could block forever: both are leaked, with everything that they use. */
         tuff__cl_wait_thread_stop(device);
         tuff__free(device);
         return;

@@ -247,6 +247,8 @@ static void release_events(driver_recording *record)
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
     tuff__cl_unmark(device, record);
+    if (device->hung)
+        (void)tuff__cl_is_idle(device); /* it may have gone on meanwhile */
     if (!device->hung)
         release_events(record);
     for (int i = 0; record->blocks && i < block_count(record) && !device->hung; i++)

@@ -78,8 +78,10 @@ static bool settle(driver_device *device, cl_event event)
 /* Never frees memory that the device may still use. */
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
 {
-    if (!settle(device, self->event) || !settle(device, self->upload_done))
+    if (!settle(device, self->event) || !settle(device, self->upload_done)) {
+        device->has_stuck_upload = true;
         return;
+    }
     if (self->event != NULL)
         tuff__cl.ReleaseEvent(self->event);
     if (self->upload_done != NULL)

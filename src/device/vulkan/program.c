@@ -149,6 +149,16 @@ static tuff_status compile(driver_device *device, const program_request *request
     return tuff__vulkan_declare_floats(&device->physical, spirv);
 }
 
+static void destroy_objects(const driver_device *device, const driver_program *program)
+{
+    if (program->pipeline)
+        device->vk->vkDestroyPipeline(device->handle, program->pipeline, NULL);
+    if (program->layout)
+        device->vk->vkDestroyPipelineLayout(device->handle, program->layout, NULL);
+    if (program->set_layout)
+        device->vk->vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
+}
+
 static tuff_status create(driver_device *device, const program_request *request, blob spirv, driver_program **out)
 {
     driver_program *program = tuff__calloc(1, sizeof *program);
@@ -158,10 +168,12 @@ static tuff_status create(driver_device *device, const program_request *request,
     program->word_count = (uint32_t)request->word_count;
     program->has_statistics = device->collects_statistics;
     tuff_status status = build(device, request, spirv, program);
-    if (status == TUFF_OK)
+    if (status == TUFF_OK) {
         *out = program;
-    else
-        tuff__vulkan_drop_program(device, program);
+    } else {
+        destroy_objects(device, program);
+        tuff__free(program);
+    }
     return status;
 }
 
@@ -183,17 +195,11 @@ tuff_status tuff__vulkan_new_program(driver_device *device, const program_reques
     return status;
 }
 
+/* Recordings that use the program are gone, and they waited for their submissions, or were leaked because the device
+   did not end them in time. One of the latter may still run the program. */
 void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
 {
-    /* Recordings that use the program are gone, and they waited for their submissions. If the device hangs, they may
-       still use it, so it is leaked. */
-    if (!device->hung) {
-        if (program->pipeline)
-            device->vk->vkDestroyPipeline(device->handle, program->pipeline, NULL);
-        if (program->layout)
-            device->vk->vkDestroyPipelineLayout(device->handle, program->layout, NULL);
-        if (program->set_layout)
-            device->vk->vkDestroyDescriptorSetLayout(device->handle, program->set_layout, NULL);
-    }
+    if (device->lost || tuff__vulkan_is_done(device, device->leaked_use))
+        destroy_objects(device, program);
     tuff__free(program);
 }

@@ -317,6 +317,8 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
 {
     if (tuff__vulkan_settle(device, recording->last_use))
         destroy_objects(device, recording);
+    else if (recording->last_use > device->leaked_use)
+        device->leaked_use = recording->last_use;
     tuff__vulkan_unmark(device, &recording->partition);
     tuff__vulkan_partition_free(&recording->partition);
     tuff__free(recording->commands);

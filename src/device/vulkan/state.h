@@ -106,6 +106,7 @@ struct driver_device {
     VkCommandPool commands, upload_commands;
     VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], created at first use */
     uint64_t submitted, finished;            /* tickets */
+    uint64_t leaked_use;                     /* last ticket of a recording that was leaked; 0: none was */
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
     pace_mark marks[MAX_IN_FLIGHT];          /* the predicted time of each, by ticket like signals */
     pace pace;

@@ -320,6 +320,15 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem memory, cl
     return enqueue(queue, count, list, event);
 }
 
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocks, cl_map_flags flags,
+                                    size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *event,
+                                    cl_int *error)
+{
+    (void)blocks, (void)flags, (void)size;
+    *error = enqueue(queue, count, list, event);
+    return *error == CL_SUCCESS ? OBJECT(memory)->bytes + offset : NULL;
+}
+
 static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem memory, cl_bool blocks, size_t offset, size_t size,
                                       void *data, cl_uint count, const cl_event *list, cl_event *event)
 {
@@ -431,6 +440,7 @@ void install_fake_opencl(const fake_opencl_device *devices, int count)
         .EnqueueMigrateMemObjects = migrate,
         .EnqueueWriteBuffer = write_buffer,
         .EnqueueReadBuffer = read_buffer,
+        .EnqueueMapBuffer = map_buffer,
         .EnqueueCopyBuffer = copy_buffer,
         .EnqueueFillBuffer = fill_buffer,
         .EnqueueNDRangeKernel = launch,

@@ -1,4 +1,5 @@
-/* Polling a fence reports the same as waiting for it: that the device is lost, or that it recovered. */
+/* Polling a fence reports the same as waiting for it: that the device is lost, or that it recovered. What a recording
+   that did not end in time may still use is not destroyed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,14 +51,45 @@ static void fences_tell_what_became_of_the_device(void **state)
     fake_vulkan.is_lost = true;
     (void)tuff__vulkan_is_done(handle, handle->submitted);
     assert_true(handle->lost);
+    fake_vulkan.is_lost = false;
     tuff__recording_destroy(device, recorded);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
+static void programs_outlive_leaked_recordings(void **state)
+{
+    (void)state;
+    test_kernel used, other;
+    recording *recorded;
+    tuff_device *device = tuff_device_open("vulkan:0");
+    assert_non_null(device);
+    driver_device *handle = device->handle;
+    tuff__device_set_timeout(device, 10000000);
+    storage *memory = make_words(device, 64);
+    make_kernel(device, &used, "used", "x[i] += 1u;");
+    make_kernel(device, &other, "other", "x[i] += 2u;");
+    command dispatch = dispatch_over(device, &used, memory, 64);
+    assert_int_equal(tuff__recording_create(device, &dispatch, 1, false, false, &recorded), TUFF_OK);
+    fake_vulkan.hangs = true;
+    assert_int_equal(tuff__submit(device, recorded), TUFF_OK);
+    tuff__recording_destroy(device, recorded);
+    assert_int_equal(handle->leaked_use, handle->submitted);
+    handle->hung = false; /* as if an earlier submission had ended */
+    const int destroyed = fake_vulkan.destroyed;
+    tuff__program_release(device, used.program);
+    assert_int_equal(fake_vulkan.destroyed, destroyed);
+    fake_vulkan.hangs = false;
+    tuff__program_release(device, other.program);
+    assert_int_equal(fake_vulkan.destroyed, destroyed + 3); /* pipeline and layouts */
     tuff__storage_release(memory);
     tuff_device_close(device);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fences_tell_what_became_of_the_device)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fences_tell_what_became_of_the_device),
+                                       cmocka_unit_test(programs_outlive_leaked_recordings)};
     install_fake_vulkan(devices, 1);
     fake_vulkan.room = UINT64_MAX;
     return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);

@@ -115,9 +115,53 @@ static void an_applications_work_is_waited_for_within_bounds(void **state)
     tuff_device_close(device);
 }
 
+/* Once a device hangs, destroying what it runs does not wait again, time after time. */
+static void a_hung_device_does_not_delay_each_recording(void **state)
+{
+    (void)state;
+    enum { COUNT = 5 };
+    recording *recorded[COUNT];
+    const timed_fills fills = make_fills();
+    command fill = {.kind = COMMAND_FILL_ZERO, .binding_count = 1};
+    fill.bindings[0] = (buffer_binding){tuff__storage_buffer(fills.memory), 0, 4096, true};
+    fake_opencl.hangs = true;
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(tuff__recording_create(fills.device, &fill, 1, false, false, &recorded[i]), TUFF_OK);
+        assert_int_equal(tuff__submit(fills.device, recorded[i]), TUFF_OK);
+    }
+    const int before = fake_opencl.enqueued; /* each wait enqueues a marker */
+    for (int i = 0; i < COUNT; i++)
+        tuff__recording_destroy(fills.device, recorded[i]);
+    assert_int_equal(fake_opencl.enqueued, before + 1);
+    fake_opencl.hangs = false;
+    assert_int_equal(tuff__wait(fills.device), TUFF_OK);
+    drop_fills(&fills);
+}
+
+/* The queue of an upload that did not end is not released, because that could block. */
+static void a_device_with_a_stuck_upload_is_not_released(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("opencl:0");
+    assert_non_null(device);
+    tuff__device_set_timeout(device, 10000000);
+    staging *batch = NULL;
+    assert_int_equal(tuff__staging_create(device, 4096, true, &batch), TUFF_OK);
+    fake_opencl.hangs = true;
+    assert_int_equal(tuff__staging_send(batch, 4096), TUFF_OK);
+    tuff__staging_destroy(batch);
+    device->handle->hung = false; /* as after a wait for the other queue */
+    const int before = fake_opencl.releases;
+    tuff_device_close(device);
+    assert_int_equal(fake_opencl.releases, before);
+    fake_opencl.hangs = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hung_device_does_not_delay_each_recording),
+        cmocka_unit_test(a_device_with_a_stuck_upload_is_not_released),
         cmocka_unit_test(a_late_timed_run_is_waited_for),
         cmocka_unit_test(a_timed_run_that_fails_half_way_ends),
         cmocka_unit_test(an_applications_work_is_waited_for_within_bounds),
