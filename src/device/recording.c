@@ -107,8 +107,8 @@ void tuff__recording_destroy(tuff_device *device, recording *record)
         return;
     tuff__lock(&device->lock);
     tuff_status status = TUFF_OK;
-    /* A device that hangs does not get the whole time again for each recording: the driver then leaves to it what it may
-       still use. */
+    /* A device that hangs does not get the whole time again for each recording: the driver then leaves to it what it
+       may still use. */
     if (record->submission > atomic_load(&device->finished) && !device->lost && !device->has_timed_out)
         status = tuff__device_drain(device);
     if (record->driver)

@@ -49,9 +49,9 @@ void tuff__executable_unrecord(executable *self);
 /* The same, and frees the launches. */
 void tuff__executable_free(executable *self);
 
-/* Updates the kept copies whose sources have changed, then submits `recorded`, which has the executable's commands (NULL:
-   nothing). Between the two no other thread changes anything. `ended` (NULL is allowed) is called after that, even if
-   it failed, with the device locked. Sets *last, unless NULL, to the recording that a failure belongs to. */
+/* Updates the kept copies whose sources have changed, then submits `recorded`, which has the executable's commands
+   (NULL: nothing). Between the two no other thread changes anything. `ended` (NULL is allowed) is called after that,
+   even if it failed, with the device locked. Sets *last, unless NULL, to the recording that a failure belongs to. */
 tuff_status tuff__executable_submit(executable *self, recording *recorded, void (*ended)(void *state), void *state,
                                     const recording **last);
 /* Returns a hash of the commands, of the values that each reads and writes, and of constants. Executables with equal

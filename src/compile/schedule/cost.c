@@ -47,9 +47,9 @@ cost_parameters tuff__cost_parameters(const target *on)
                              .tile_columns = 32};
 }
 
-/* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A panel
-   of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of both
-   fit, because their strides defeat prefetching. */
+/* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A
+   panel of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of
+   both fit, because their strides defeat prefetching. */
 static bool streams_operands(const target *on, int64_t rows, int64_t columns, int64_t terms)
 {
     const bool packed = rows >= CPU_PACKED_LINES && columns >= CPU_PACKED_LINES;

@@ -289,8 +289,8 @@ tuff_status tuff__cl_timestamps(driver_device *device, driver_recording *recordi
 tuff_status tuff__cl_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds);
 
 /* command_buffer.c */
-/* Fills in the device's command_buffers if it offers command buffers, they are wanted there, and a trial shows that they
-   work. Fails only if the trial leaves the device unusable. Needs context and queue. */
+/* Fills in the device's command_buffers if it offers command buffers, they are wanted there, and a trial shows that
+   they work. Fails only if the trial leaves the device unusable. Needs context and queue. */
 tuff_status tuff__cl_find_command_buffers(driver_device *device);
 /* Returns NULL if the driver refuses. The others return whether the driver did as it was told. */
 command_buffer *tuff__cl_command_buffer_create(driver_device *device);

@@ -1,5 +1,6 @@
-/* OpenCL's command buffers: launches are enqueued by them where the driver offers them and they are wanted, with the same
-   results, and one by one where the driver refuses, computes something else, or a submission would take too long. */
+/* OpenCL's command buffers: launches are enqueued by them where the driver offers them and they are wanted, with the
+   same results, and one by one where the driver refuses, computes something else, or a submission would take too
+   long. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
