@@ -320,7 +320,7 @@ enum { LONG = 20480, FEW = 12, SOME = 24 };
 /* A product of one tile and many terms is split into a batch of shorter products and a sum, whose kernel fuses the
    following ops. A product with few terms stays whole, and so does one whose terms no number of parts divides. Operands
    are tested as they are and transposed. */
-static void split_product(tuff_device *device, bool x_transposed, bool y_transposed, int inner)
+static void check_split(tuff_device *device, bool x_transposed, bool y_transposed, int inner)
 {
     static float x[FEW * LONG], y[LONG * SOME], got[FEW * SOME];
     const int swap[] = {1, 0};
@@ -359,9 +359,9 @@ static void split_product(tuff_device *device, bool x_transposed, bool y_transpo
 static void split_products(tuff_device *device)
 {
     for (int form = 0; form < 4; form++)
-        split_product(device, form & 1, form & 2, LONG);
-    split_product(device, false, false, LONG - 3);
-    split_product(device, false, false, 256);
+        check_split(device, form & 1, form & 2, LONG);
+    check_split(device, false, false, LONG - 3);
+    check_split(device, false, false, 256);
 }
 
 static void long_products_are_sums_of_pieces(void **state)
@@ -371,14 +371,15 @@ static void long_products_are_sums_of_pieces(void **state)
 }
 
 /* Returns the number of parts of a product that takes least time on two cores. */
-static int64_t cheapest(bool items_are_lanes, int64_t rows, int64_t columns, int64_t terms)
+static int64_t cheapest(bool items_are_lanes, bool has_strides, int64_t rows, int64_t columns, int64_t terms)
 {
+    const split_product product = {
+        .batches = 1, .rows = rows, .columns = columns, .inner = terms, .has_strides = has_strides};
     const tuff_device_info info = {.compute_units = 2};
     const target cpu = {.info = &info, .is_cpu = true, .items_are_lanes = items_are_lanes};
     int64_t best = 1;
     for (int64_t parts = 2; parts <= 64; parts++)
-        if (tuff__cost_split_matmul(&cpu, 1, rows, columns, terms, parts) <
-            tuff__cost_split_matmul(&cpu, 1, rows, columns, terms, best))
+        if (tuff__cost_split_matmul(&cpu, &product, parts) < tuff__cost_split_matmul(&cpu, &product, best))
             best = parts;
     return best;
 }
@@ -388,11 +389,49 @@ static int64_t cheapest(bool items_are_lanes, int64_t rows, int64_t columns, int
 static void parts_of_long_products_fit_into_the_cache(void **state)
 {
     (void)state;
-    assert_int_equal(cheapest(false, 64, 64, 12288), 12);
-    assert_int_equal(cheapest(false, 256, 64, 12288), 30);
-    assert_int_equal(cheapest(false, 64, 64, 1024), 1);
-    assert_int_equal(cheapest(false, 384, 1536, 4096), 1);
-    assert_int_equal(cheapest(true, 64, 64, 12288), 1);
+    assert_int_equal(cheapest(false, true, 64, 64, 12288), 12);
+    assert_int_equal(cheapest(false, true, 256, 64, 12288), 30);
+    assert_int_equal(cheapest(false, true, 64, 64, 1024), 1);
+    assert_int_equal(cheapest(false, true, 384, 1536, 4096), 1);
+    assert_int_equal(cheapest(false, false, 64, 64, 12288), 1);
+    assert_int_equal(cheapest(true, true, 64, 64, 12288), 1);
+}
+
+/* Whether x' · y is split with these layouts of x in memory. */
+static bool is_split(tuff_device *device, bool turned, bool from_array)
+{
+    enum { SIDE = 64, TERMS = 12288 };
+    const tuff_shape shape = turned ? TUFF_SHAPE(TERMS, SIDE) : TUFF_SHAPE(SIDE, TERMS);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_array *array = from_array ? tuff_array_create(device, TUFF_F32, shape) : NULL;
+    tuff_tensor *x = from_array ? tuff_array_tensor(graph, array) : tuff_input(graph, "x", TUFF_F32, shape);
+    x = turned ? tuff_permute(x, (int[]){1, 0}) : x;
+    tuff_output(graph, "z", tuff_matmul(x, tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(TERMS, SIDE))));
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.describe_only = true});
+    assert_non_null(plan);
+    const bool is_split = count_tasks(plan, "column", NULL) > 0;
+    destroy_plan(plan, graph);
+    tuff_array_destroy(array);
+    return is_split;
+}
+
+static void split_by_layout(tuff_device *device)
+{
+    const tuff_device_info *info = tuff__device_info(device);
+    if (info->device_class != TUFF_DEVICE_CPU || info->compute_units > 4 || strncmp(info->selector, "opencl", 6) != 0) {
+        leave_out_device("it splits by other rules, or has a core for every tile");
+        return;
+    }
+    assert_true(is_split(device, true, false));
+    assert_false(is_split(device, false, false));
+    assert_false(is_split(device, true, true));
+}
+
+/* Only products of rows whose terms lie apart are split because of the cache, and not if a copy of x is kept. */
+static void the_layout_decides_what_is_split(void **state)
+{
+    (void)state;
+    for_each_driver(split_by_layout);
 }
 
 /* The parts of a split product are partial sums, which stay 32 bits in 16-bit plans, unlike the product itself. */
@@ -439,6 +478,7 @@ int main(void)
         cmocka_unit_test(products_too_large_to_join_stay_apart),
         cmocka_unit_test(long_products_are_sums_of_pieces),
         cmocka_unit_test(parts_of_long_products_fit_into_the_cache),
+        cmocka_unit_test(the_layout_decides_what_is_split),
         cmocka_unit_test(pieces_of_products_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -4,7 +4,7 @@
      x · w0, x · w1, ...               become  x · [w0 w1 ...] and slices of it        (merge_columns.c)
      y0 · v0 + y1 · v1 + ...           becomes [y0 y1 ...] · [v0; v1; ...]             (merge_terms.c)
      x' · y0, x' · y1, ... in a slab   become  one product written to the slab whole   (merge_gradients.c)
-     x · y with few tiles and a long inner axis becomes a sum over its pieces          (split_k.c)
+     x · y with a long inner axis      becomes a sum over pieces of the axis           (split_k.c)
 
    Weights are joined only as a view of the memory in which they lie, never by a copy. The cost model decides whether
    joining pays. */

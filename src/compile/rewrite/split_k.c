@@ -1,6 +1,6 @@
-/* Split-k: a product with too few tiles for all units of the device but a long inner axis becomes a batch of shorter
-   products, one for each piece of the axis, and their sum in the order of the pieces. The same is done if the inner
-   axis is longer than the loops that the driver allows. */
+/* Split-k: a product with a long inner axis becomes a batch of shorter products, one for each piece of the axis, and
+   their sum in the order of the pieces, if it has too few tiles for all units of the device, or its operands do not
+   stay in a core's cache. The same is done if the inner axis is longer than the loops that the driver allows. */
 #include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
@@ -45,11 +45,12 @@ static inner_split split_by_limit(int64_t inner, int64_t limit)
     return (inner_split){tuff__divide_up(inner, terms), terms};
 }
 
-/* Whether the terms of y are adjacent in memory, judged by the views between y and the value that has memory. */
-static bool is_along_terms(const tuff_tensor *y)
+/* Whether elements along an axis are adjacent in memory, judged by the views between x and the value that has
+   memory. */
+static bool is_adjacent(const tuff_tensor *x, int axis)
 {
-    const node *from = y->node;
-    int axis = y->shape.rank - 2, last = y->shape.rank - 1;
+    const node *from = x->node;
+    int last = x->shape.rank - 1;
     for (; from->op == OP_PERMUTE || from->op == OP_EXPAND || from->op == OP_SLICE || from->op == OP_CAST ||
            from->op == OP_RESHAPE;
          from = from->inputs[0]->node) {
@@ -68,13 +69,23 @@ static bool is_along_terms(const tuff_tensor *y)
     return axis == last;
 }
 
+/* Whether the terms of x lie apart in memory, as in the gradient of a weight, and no copy of x can be kept between
+   runs. */
+static bool is_read_at_strides(const tuff_tensor *x)
+{
+    const node *from = x->node;
+    while (tuff__op_is_view(from->op))
+        from = from->inputs[0]->node;
+    return from->op != OP_ARRAY && from->op != OP_CONSTANT && !is_adjacent(x, x->shape.rank - 1);
+}
+
 /* Returns the number of columns that a work-group computes of a product with few rows: fewer if the terms of y are
    adjacent, so that it computes dot products. With more rows than a lane has accumulators for, products of this layout
    are computed in tiles. */
 static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t rows)
 {
     enum { OF_DOTS = 4, OF_SPANS = 32, MAX_ROWS_OF_DOTS = 4 };
-    if (!is_along_terms(y))
+    if (!is_adjacent(y, y->shape.rank - 2))
         return OF_SPANS;
     return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_parameters(&self->target).tile_columns;
 }
@@ -105,10 +116,15 @@ static int64_t best_count(const rewriting *self, const node *at)
     if (rows < MIN_SIDE)
         return count_for_reading(self, batches * tuff__divide_up(columns, columns_of_group(self, at->inputs[1], rows)),
                                  columns, inner);
-    double least = 0.8 * tuff__cost_split_matmul(&self->target, batches, rows, columns, inner, 1);
+    split_product product = {.batches = batches,
+                             .rows = rows,
+                             .columns = columns,
+                             .inner = inner,
+                             .has_strides = is_read_at_strides(at->inputs[0])};
+    double least = 0.8 * tuff__cost_split_matmul(&self->target, &product, 1);
     int64_t best = 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS; ++split_k) {
-        const double seconds = tuff__cost_split_matmul(&self->target, batches, rows, columns, inner, split_k);
+        const double seconds = tuff__cost_split_matmul(&self->target, &product, split_k);
         if (inner % split_k != 0 || seconds >= least)
             continue;
         least = seconds;

@@ -50,22 +50,24 @@ cost_parameters tuff__cost_parameters(const target *on)
 /* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A
    panel of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of
    both fit, because their strides defeat prefetching. */
-static bool streams_operands(const target *on, int64_t rows, int64_t columns, int64_t terms)
+static bool streams_operands(const target *on, const split_product *product, int64_t terms)
 {
-    const bool packed = rows >= CPU_PACKED_LINES && columns >= CPU_PACKED_LINES;
-    const int64_t lines = packed ? tuff__cost_parameters(on).tile_columns : rows + columns;
-    return on->is_cpu && !on->items_are_lanes && (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
+    const bool packed = product->rows >= CPU_PACKED_LINES && product->columns >= CPU_PACKED_LINES;
+    const int64_t lines = packed ? tuff__cost_parameters(on).tile_columns : product->rows + product->columns;
+    return on->is_cpu && !on->items_are_lanes && product->has_strides &&
+           (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
 }
 
-double tuff__cost_split_matmul(const target *on, int64_t batches, int64_t rows, int64_t columns, int64_t inner,
-                               int64_t split_k)
+double tuff__cost_split_matmul(const target *on, const split_product *product, int64_t split_k)
 {
     const cost_parameters cost = tuff__cost_parameters(on);
-    const int64_t tiles =
-        batches * split_k * tuff__divide_up(rows, cost.tile_rows) * tuff__divide_up(columns, cost.tile_columns);
-    const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns) * (double)(inner / split_k) / cost.rate *
-                        (streams_operands(on, rows, columns, inner / split_k) ? CPU_FAR_TIMES : 1);
-    const double sums = 8.0 * (double)(batches * rows * columns) * (double)split_k / cost.bandwidth;
+    const int64_t terms = product->inner / split_k, tiles = product->batches * split_k *
+                                                            tuff__divide_up(product->rows, cost.tile_rows) *
+                                                            tuff__divide_up(product->columns, cost.tile_columns);
+    const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns * terms) / cost.rate *
+                        (streams_operands(on, product, terms) ? CPU_FAR_TIMES : 1);
+    const double sums =
+        8.0 * (double)(product->batches * product->rows * product->columns) * (double)split_k / cost.bandwidth;
     return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
 }
 
