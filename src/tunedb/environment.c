@@ -174,6 +174,15 @@ static void copy_name_without_version(char *out, size_t size, const char *device
     snprintf(out, size, "%.*s", bracket ? (int)(bracket - device) : (int)strlen(device), device);
 }
 
+/* Whether the limits are equal that decide which candidates can run and which is fastest. */
+static bool has_same_limits(const tune_environment *a, const tune_environment *b)
+{
+    return a->units == b->units && a->local_memory == b->local_memory && a->group_size == b->group_size &&
+           a->subgroup == b->subgroup && a->lanes == b->lanes;
+}
+
+/* Two environments with the same device differ only in versions: all other members are compared. CPUs of one name may
+   have vectors of different widths. */
 static bool is_same_device(const tune_environment *a, const tune_environment *b)
 {
     char first[128], second[128];
@@ -181,16 +190,24 @@ static bool is_same_device(const tune_environment *a, const tune_environment *b)
     copy_name_without_version(second, sizeof second, b->device);
     return strcmp(first, second) == 0 && strcmp(a->backend, b->backend) == 0 && strcmp(a->platform, b->platform) == 0 &&
            strcmp(a->kind, b->kind) == 0 && strcmp(a->system, b->system) == 0 && a->vendor == b->vendor &&
-           a->device_id == b->device_id && a->units == b->units;
+           a->device_id == b->device_id && has_same_limits(a, b);
+}
+
+/* Whether CPUs have vectors of different widths; drivers for Vulkan do not report the width. */
+static bool has_other_lanes(const tune_environment *a, const tune_environment *b)
+{
+    return a->lanes != b->lanes && a->lanes != 0 && b->lanes != 0;
 }
 
 /* Whether two environments have the same hardware. Drivers agree on no id for CPUs, so CPUs with the same system count
-   as the same. */
+   as the same unless their vectors differ. */
 static bool is_same_hardware(const tune_environment *a, const tune_environment *b)
 {
     if (strcmp(a->kind, b->kind) != 0 || strcmp(a->system, b->system) != 0)
         return false;
-    return strcmp(a->kind, "cpu") == 0 || (a->vendor == b->vendor && a->device_id == b->device_id && a->device_id != 0);
+    if (strcmp(a->kind, "cpu") == 0)
+        return !has_other_lanes(a, b);
+    return a->vendor == b->vendor && a->device_id == b->device_id && a->device_id != 0;
 }
 
 /* Writes the architecture: "gfx1100", "cpu", or "10de:22", the vendor and the leading digits that its devices of one

@@ -35,9 +35,9 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out);
 /* How well a result from one environment applies to another, best first. */
 typedef enum likeness {
     LIKENESS_SAME,
-    LIKENESS_OTHER_DRIVER,  /* the same device and platform, another version */
+    LIKENESS_OTHER_DRIVER,  /* the same device, platform and limits, another version */
     LIKENESS_OTHER_BACKEND, /* the same device through another API or platform */
-    LIKENESS_ARCHITECTURE,  /* another device of the same architecture */
+    LIKENESS_ARCHITECTURE,  /* another device of the same architecture; CPUs with vectors of another width */
     LIKENESS_NONE
 } likeness;
 likeness tuff__environment_compare(const tune_environment *a, const tune_environment *b);

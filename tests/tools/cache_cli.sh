@@ -50,6 +50,13 @@ for file in "$shipped"/*.jsonl; do
     [ -f "cache/tune/v1/$(basename "$file")" ] || fail "$file is of the store $(ls cache/tune/v1)"
     rm -rf cache
 done
+# All were measured with one driver each: CPUs that differ in the width of vectors are different devices.
+for file in "$shipped"/*.jsonl; do
+    "$tuff" cache import "$file" >out || fail "import $file: $(cat out)"
+done
+expect 0 "would drop 0 of" "$tuff" cache prune --driver old --dry-run
+grep "would drop [1-9]" out && fail "--driver old drops results of another CPU"
+rm -rf cache
 expect 2 "expected a KEY, or --op" "$tuff" cache show
 expect 2 "selected in only one way" "$tuff" cache show 12 --op matmul
 expect 2 "hexadecimal digits" "$tuff" cache show matmul
@@ -96,6 +103,15 @@ expect 0 "T5 portfolio    HIT" "$tuff" cache explain "matmul 0000000000000002 | 
 json 'x["environments"][0]["tiers"][-1]["tier"] == 2 and x["environments"][0]["candidate"] == "matmul_register.tile_rows=8"' \
     "$tuff" cache explain "$key" --json --device 23.1
 expect 2 "no device and no store matches" "$tuff" cache explain "$key" --device rtx
+# A CPU with vectors of another width gets seeds, not the winners.
+for lanes in 8 16; do
+    "$make" op "opencl; device AMD EPYC; class cpu; units 2; lanes $lanes; platform Fiction; driver Fiction 1" \
+        "matmul 0000000000000001 | f32 | NN | $lanes${lanes}0x768x768 | a16 | fast" "$rows=$lanes" >/dev/null || fail "cache_cli op"
+done
+expect 0 "T2 other driver miss" "$tuff" cache explain "${unknown%%700x*}880x768x768 | a16 | fast" \
+    --device "lanes 16; platform Fiction"
+holds "T3 nearest      miss" "T4 seed         HIT" "seed $rows=8"
+rm cache/tune/v1/*-amd-epyc-*
 add win gfx1100 25.0 1024 "$rows=2" 90 20 0 othertexts >/dev/null
 expect 0 "measured with other kernel texts (othertexts; current" "$tuff" cache explain "$key" --device 25.0
 

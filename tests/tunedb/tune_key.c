@@ -171,6 +171,40 @@ static void drivers_are_told_from_devices(void **state)
     assert_int_equal(tuff__environment_compare(&old, &new), LIKENESS_OTHER_BACKEND);
 }
 
+/* Winners of a device with other limits are at most seeds, whatever the driver's version. */
+static void limits_are_told_from_drivers(void **state)
+{
+    (void)state;
+    const tune_environment wide = {.backend = "opencl",
+                                   .device = "AMD EPYC",
+                                   .kind = "cpu",
+                                   .driver = "Intel(R) OpenCL, LINUX, driver 2026.22",
+                                   .units = 2,
+                                   .local_memory = 262144,
+                                   .group_size = 8192,
+                                   .subgroup = 64,
+                                   .lanes = 16};
+    tune_environment narrow = wide, other = fixture_board;
+    narrow.lanes = 8;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(tuff__environment_compare(&wide, &narrow), LIKENESS_ARCHITECTURE);
+        assert_int_equal(tuff__environment_compare(&narrow, &wide), LIKENESS_ARCHITECTURE);
+        snprintf(narrow.driver, sizeof narrow.driver, "Intel(R) OpenCL, LINUX, driver 2025.1");
+    }
+    narrow.lanes = wide.lanes;
+    assert_int_equal(tuff__environment_compare(&wide, &narrow), LIKENESS_OTHER_DRIVER);
+    narrow.lanes = 0; /* unknown */
+    assert_int_equal(tuff__environment_compare(&wide, &narrow), LIKENESS_OTHER_BACKEND);
+    snprintf(other.api, sizeof other.api, "OpenCL 3.0");
+    uint32_t *const limits[] = {&other.local_memory, &other.group_size, &other.subgroup, &other.lanes, &other.units};
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_OTHER_DRIVER);
+        *limits[i] *= 2;
+        assert_int_equal(tuff__environment_compare(&fixture_board, &other), LIKENESS_OTHER_BACKEND);
+        *limits[i] /= 2;
+    }
+}
+
 static void generators_tell_families_apart(void **state)
 {
     (void)state;
@@ -189,6 +223,7 @@ int main(void)
         cmocka_unit_test(environments_come_back),
         cmocka_unit_test(devices_have_one_environment),
         cmocka_unit_test(drivers_are_told_from_devices),
+        cmocka_unit_test(limits_are_told_from_drivers),
         cmocka_unit_test(generators_tell_families_apart),
     };
     return cmocka_run_group_tests_name("tune_key", tests, NULL, NULL);
