@@ -222,6 +222,18 @@ expect 0 "same 3" "$tuff" cache diff c d
 json 'x["conflicts"][0]["kept"]["candidate"] == "matmul_register.tile_rows=7"' "$tuff" cache merge a b --out c --json
 expect 2 "No such file" "$tuff" cache merge a nowhere --out e
 [ -e e ] && fail "a merge that failed wrote its file"
+# Lines that cannot be compared are not passed over, and garbage is not the same as garbage.
+(cat a && printf 'torn\n') >torn
+expect 1 "left out: 1 damaged lines, 0 from a later version" "$tuff" cache diff a torn
+holds "same 2, other winner 0, other time 0, only in A 0, only in B 0"
+python3 -c "
+import zlib
+line = '{\"t\":\"later\"}'
+print('%08x %s' % (zlib.crc32(line.encode()), line))" >later
+json 'x["same"] == 0 and x["damaged"] == 1 and x["later_version"] == 1' "$tuff" cache diff torn later --json --device gfx
+echo garbage >garbage
+expect 1 "left out: 2 damaged lines" "$tuff" cache diff garbage garbage
+expect 1 "left out: 0 damaged lines, 2 from a later version" "$tuff" cache diff later later
 fresh
 "$tuff" cache export new --device 24.3 >out
 "$tuff" cache export old --device 23.1 >out

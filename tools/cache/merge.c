@@ -165,17 +165,25 @@ static void find_differences(difference *diff, hash128 environment_a, hash128 en
     }
 }
 
+/* Lines that cannot be compared are findings too: files without a readable line are not the same. */
 static int report_differences(difference *diff)
 {
-    const int code = diff->only_a + diff->only_b + diff->winners + diff->times > 0 ? CACHE_FINDINGS : CACHE_OK;
+    const store_counts a = tuff__store_count(diff->a), b = tuff__store_count(diff->b);
+    const uint64_t damaged = a.damaged + b.damaged, unknown = a.unknown + b.unknown;
+    const bool is_same = diff->only_a + diff->only_b + diff->winners + diff->times == 0 && damaged + unknown == 0;
+    const int code = is_same ? CACHE_OK : CACHE_FINDINGS;
     if (diff->list)
         return cache_print_json(&cache_verb_diff,
-                                json_pack("{s:i, s:i, s:i, s:i, s:i, s:O}", "same", diff->same, "other_winner",
-                                          diff->winners, "other_time", diff->times, "only_a", diff->only_a, "only_b",
-                                          diff->only_b, "differences", diff->list),
+                                json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:O}", "same", diff->same,
+                                          "other_winner", diff->winners, "other_time", diff->times, "only_a",
+                                          diff->only_a, "only_b", diff->only_b, "damaged", (json_int_t)damaged,
+                                          "later_version", (json_int_t)unknown, "differences", diff->list),
                                 code);
     printf("same %d, other winner %d, other time %d, only in A %d, only in B %d\n", diff->same, diff->winners,
            diff->times, diff->only_a, diff->only_b);
+    if (damaged + unknown > 0)
+        printf("left out: %" PRIu64 " damaged lines, %" PRIu64 " from a later version; see tuff cache verify\n",
+               damaged, unknown);
     return code;
 }
 
@@ -223,6 +231,6 @@ const cli_verb cache_verb_diff = {
     .summary = "Compares the winners of two files: keys that only one has, different winners, different times.",
     .about =
         "If each file has only one environment, the two may differ, so that drivers can be compared. Exits with 1 if\n"
-        "there are differences; times within 5 % count as equal.",
+        "there are differences, or lines that are damaged or from a later version; times within 5 % count as equal.",
     .run = diff,
 };
