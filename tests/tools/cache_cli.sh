@@ -81,7 +81,7 @@ json 'len(x) == 2 and {s["win"] for s in x} == {1, 2} and x[0]["families"][0]["f
 json 'len(x) == 1 and x[0]["driver"] == "AMD-APP 23.1"' "$tuff" cache list --json --device 23.1
 json 'len(x) == 2' "$tuff" cache list --json --device OPENCL-GFX
 json 'len(x) == 2' "$tuff" cache list --json --device opencl:gfx1100
-json 'x == []' "$tuff" cache list --json --device vulkan:gfx1100
+expect 1 'tuff cache list: no store matches --device "vulkan:gfx1100"' "$tuff" cache list --json --device vulkan:gfx1100
 expect 0 "win  $rows=8" "$tuff" cache show "$(echo "$key" | cut -c 1-8)"
 holds "0.090/0.100/0.110 ms, 20 samples; default 0.400 ms: 4.00x; live" "next $rows=3" "bad  $rows=9: crash in first-run" \
     "now  T1 same: measured here, 20 samples" "env  opencl; device gfx1100; "
@@ -102,7 +102,7 @@ expect 0 "T3 nearest      HIT  measured for matmul 0000000000000001 | f32 | NN |
 expect 0 "T5 portfolio    HIT" "$tuff" cache explain "matmul 0000000000000002 | f32 | NN | 700x768x768 | a16 | fast"
 json 'x["environments"][0]["tiers"][-1]["tier"] == 2 and x["environments"][0]["candidate"] == "matmul_register.tile_rows=8"' \
     "$tuff" cache explain "$key" --json --device 23.1
-expect 2 "no device and no store matches" "$tuff" cache explain "$key" --device rtx
+expect 1 'no device and no store matches --device "rtx"' "$tuff" cache explain "$key" --device rtx
 # A CPU with vectors of another width gets seeds, not the winners.
 for lanes in 8 16; do
     "$make" op "opencl; device AMD EPYC; class cpu; units 2; lanes $lanes; platform Fiction; driver Fiction 1" \
@@ -140,6 +140,13 @@ expect 0 "T1 same         miss no winner" "$tuff" cache explain "$key" --device 
 expect 0 "dropped 1" "$tuff" cache retune --op 512x
 expect 0 "dropped 1" "$tuff" cache retune --all
 expect 0 "0 win  1 bad" "$tuff" cache list --device 24.3
+# Nothing is dropped if nothing can be measured: no such device, no such graph.
+fresh
+for device in quantum:7 reference; do
+    expect 2 "tuff cache retune: " env TUFF_DEVICE=$device "$tuff" cache retune --all --now --graph nowhere
+    grep -q dropped out && fail "retune --now drops winners before it fails: $(cat out)"
+done
+expect 0 "2 win" "$tuff" cache list --device 24.3
 fresh
 mkdir -p share/tune && mv "$file" share/tune/
 expect 0 "shipped" "$tuff" cache list --device 24.3
@@ -202,6 +209,28 @@ for strange in fifo folder; do
     expect 2 "not a regular file" "$tuff" cache verify $strange
     expect 2 "not a regular file" "$tuff" cache diff all $strange
 done
+
+# A --device that matches nothing is a mistake: nothing is written, and the exit code says so.
+fresh
+expect 0 "exported 3 win" "$tuff" cache export all
+cp all good
+for verb in list show verify export import merge diff prune pin unpin retune; do
+    from=store operands=
+    case $verb in
+    show | unpin | retune) operands=$key ;;
+    pin) operands="$key $rows=4" ;;
+    export) operands=good ;;
+    import) operands=all from="environment of the file" ;;
+    diff) operands="all good" from="environment of the files" ;;
+    merge) operands="all all --out good" from="environment of the files" ;;
+    esac
+    # shellcheck disable=SC2086
+    expect 1 "tuff cache $verb: no $from matches --device \"vulkna\"" "$tuff" cache $verb $operands --device vulkna
+    cmp -s all good || { fail "cache $verb without a match writes its file" && cp all good; }
+done
+expect 0 "skipped 4" "$tuff" cache import all --device amd-app
+expect 0 "conflicts 0" "$tuff" cache merge all all --out good --device gfx1100
+expect 0 "same 1" "$tuff" cache diff all good --device 23.1
 
 # Two files compared: a later measurement, more samples, a key in one of them only.
 fresh

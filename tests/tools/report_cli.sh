@@ -55,6 +55,8 @@ json 'len(x["environments"]) == 2 and not x["model"]' "$tuff" tune report --json
 json '[k["dims"] for e in x["environments"] if "Radeon" in e["device"] for k in e["keys"]] == ["1024x768x768", "2048x768x768", "512x768x768"]' "$tuff" tune report --json
 json '[k for e in x["environments"] if "Radeon" in e["device"] for k in e["keys"]][0]["spread"] == [90000, 200000, 300000, 500000, 2000000]' "$tuff" tune report --json
 json 'x["environments"][0]["device"] == "Arc" and x["environments"][0]["keys"][0]["timed"] == 12' "$tuff" tune report --json --device Arc
+expect 1 'no store matches --device "Ark"' "$tuff" tune report --device Ark --out typo.html
+[ -e typo.html ] && fail "a report on no store writes its page"
 expect 1 "--out" "$tuff" tune report --out "$work/nowhere/page.html"
 
 first=$("$tuff" devices --json | python3 -c '

@@ -37,7 +37,16 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
 
 /* Opens all stores and marks those that match the filter `device` as wanted; prints a line for each of these that
    cannot be read. Returns an exit code, after a message if it is not CACHE_OK. */
-int cache_open(const cli_verb *verb, const char *device, tuff_cache **out);
+int cache_open_any(const cli_verb *verb, const char *device, tuff_cache **out);
+/* The same with --device, which must match at least one store. */
+int cache_open(const cli_verb *verb, const cache_common *common, tuff_cache **out);
+/* Prints that no `subject` matches --device and returns CACHE_FINDINGS. */
+int cache_fail_unmatched(const cli_verb *verb, const char *subject, const cache_common *common);
+/* Returns CACHE_OK if --device matches an environment in one of the files, otherwise CACHE_FINDINGS, after a message.
+   known: stores that may know environments which the files do not describe; may be NULL. Files that cannot be read
+   match: the caller, which reads them next, has the message. */
+int cache_check_files(const cli_verb *verb, const cache_common *common, const tuff_cache *known,
+                      const char *const *paths, int count);
 /* Returns the closest likeness of a device here to the environment. */
 likeness cache_likeness(tuff_cache *cache, const tune_environment *environment);
 

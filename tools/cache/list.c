@@ -169,7 +169,7 @@ static int list(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_list, options, 2, count, arguments, NULL, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_list, common.device, &cache);
+    int code = cache_open(&cache_verb_list, &common, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();

@@ -36,6 +36,10 @@ static int report_merge(const tuff_cache_merged *counts, const char *path, json_
 static int merge_files(const cli_strings *files, const char *path, const cache_common *common)
 {
     tuff_cache_merged counts;
+    const int matched =
+        cache_check_files(&cache_verb_merge, common, NULL, (const char *const *)files->items, files->count);
+    if (matched != CACHE_OK)
+        return matched;
     tuff__json_begin();
     json_t *conflicts = common->json ? json_array() : NULL;
     const tuff_status status = tuff__cache_merge((const char *const *)files->items, files->count, common->device, path,
@@ -220,6 +224,8 @@ static int diff(int count, char **arguments)
     if (!end.now && files.count != 2)
         code = cli_fail(&cache_verb_diff, EXIT_USAGE, "expected two files");
     else if (!end.now)
+        code = cache_check_files(&cache_verb_diff, &common, NULL, (const char *const *)files.items, files.count);
+    if (!end.now && code == CACHE_OK)
         code = diff_files(files.items[0], files.items[1], &common);
     cli_texts_free(&files);
     return code;

@@ -41,7 +41,7 @@ static int write_export(const tuff_cache *cache, tuff_cache_export_kind form, co
 static int export_to(const char *path, tuff_cache_export_kind form, const cache_common *common)
 {
     tuff_cache *cache;
-    int code = cache_open(&cache_verb_export, common->device, &cache);
+    int code = cache_open(&cache_verb_export, common, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
@@ -135,13 +135,15 @@ static int run_import(int count, char **arguments)
         return end.code;
     if (!path)
         return cli_fail(&cache_verb_import, EXIT_USAGE, "expected a FILE");
-    int code = cache_open(&cache_verb_import, common.device, &cache);
+    int code = cache_open_any(&cache_verb_import, common.device, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
-    code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK
-               ? report_import(&counts, as_seed, &common)
-               : cache_fail(&cache_verb_import, "importing the file");
+    code = cache_check_files(&cache_verb_import, &common, cache, &path, 1);
+    if (code == CACHE_OK)
+        code = tuff_cache_import(cache, path, as_seed, &counts) == TUFF_OK
+                   ? report_import(&counts, as_seed, &common)
+                   : cache_fail(&cache_verb_import, "importing the file");
     tuff_cache_close(cache);
     return code;
 }

@@ -60,7 +60,7 @@ static int pin_operands(const cli_strings *operands, const cache_common *common)
         return cli_fail(&cache_verb_pin, EXIT_USAGE, "expected a KEY and a CANDIDATE");
     int code = read_candidate(operands->items[1], &candidate);
     if (code == CACHE_OK)
-        code = cache_open(&cache_verb_pin, common->device, &cache);
+        code = cache_open(&cache_verb_pin, common, &cache);
     if (code == CACHE_OK) {
         code = cache_find_keys(&cache_verb_pin, cache, &(cache_selection){.prefix = operands->items[0]}, &keys);
         if (code == CACHE_OK) {
@@ -108,16 +108,12 @@ static int drop_keys(const cli_verb *verb, tuff_cache *cache, const cache_keys *
     return status == TUFF_OK ? CACHE_OK : cache_fail(verb, "rewriting the stores");
 }
 
-/* Drops one kind of record of the selected keys; both unpin and retune use it. */
-static int drop_selected(const cli_verb *verb, record_kind kind, const cache_common *common,
+/* Drops one kind of record of the selected keys and closes the cache; both unpin and retune use it. */
+static int drop_selected(const cli_verb *verb, tuff_cache *cache, record_kind kind, const cache_common *common,
                          const cache_selection *which, const char *subject)
 {
-    tuff_cache *cache;
     cache_keys keys;
-    int dropped, code = cache_open(verb, common->device, &cache);
-    if (code != CACHE_OK)
-        return code;
-    code = cache_find_keys(verb, cache, which, &keys);
+    int dropped, code = cache_find_keys(verb, cache, which, &keys);
     if (code == CACHE_OK) {
         code = drop_keys(verb, cache, &keys, kind, &dropped);
         if (code == CACHE_OK)
@@ -134,7 +130,11 @@ static int unpin(int count, char **arguments)
     cache_selection which = {0};
     const cli_option options[] = {CACHE_COMMON(common)};
     const cli_end end = cache_parse(&cache_verb_unpin, options, 2, count, arguments, &which.prefix, NULL, &common);
-    return end.now ? end.code : drop_selected(&cache_verb_unpin, RECORD_PIN, &common, &which, "unpinned");
+    tuff_cache *cache;
+    const int code = end.now ? end.code : cache_open(&cache_verb_unpin, &common, &cache);
+    if (end.now || code != CACHE_OK)
+        return code;
+    return drop_selected(&cache_verb_unpin, cache, RECORD_PIN, &common, &which, "unpinned");
 }
 
 const cli_verb cache_verb_unpin = {
@@ -143,6 +143,30 @@ const cli_verb cache_verb_unpin = {
     .summary = "Removes a key's pins.",
     .run = unpin,
 };
+
+static int drop_winners(const cache_common *common, const cache_selection *which)
+{
+    tuff_cache *cache;
+    const int code = cache_open(&cache_verb_retune, common, &cache);
+    return code == CACHE_OK ? drop_selected(&cache_verb_retune, cache, RECORD_WIN, common, which, "dropped") : code;
+}
+
+/* Drops winners and measures at once. A device or a graph that cannot be used costs no winner; a device without a store
+   has none to drop. */
+static int drop_and_measure(const cache_common *common, const cache_selection *which, const model_options *model)
+{
+    tuff_device *device;
+    tuff_cache *cache;
+    int code = cache_measure_begin(&cache_verb_retune, common->selector, model, &device);
+    if (code == CACHE_OK)
+        code = cache_open_any(&cache_verb_retune, common->device, &cache);
+    if (code == CACHE_OK)
+        code = drop_selected(&cache_verb_retune, cache, RECORD_WIN, common, which, "dropped");
+    if (code == CACHE_OK)
+        code = cache_measure(&cache_verb_retune, device, model, TUFF_TUNE_NORMAL);
+    tuff_device_close(device);
+    return code;
+}
 
 static int retune(int count, char **arguments)
 {
@@ -179,10 +203,7 @@ static int retune(int count, char **arguments)
                                      : "model options need --now");
     if (measure_now && model_options_complete(&model) != TUFF_OK)
         return cli_fail(&cache_verb_retune, EXIT_USAGE, "%s", tuff_error());
-    const int code = drop_selected(&cache_verb_retune, RECORD_WIN, &common, &which, "dropped");
-    if (!measure_now || code != CACHE_OK)
-        return code;
-    return cache_measure(&cache_verb_retune, common.selector, &model, TUFF_TUNE_NORMAL);
+    return measure_now ? drop_and_measure(&common, &which, &model) : drop_winners(&common, &which);
 }
 
 const cli_verb cache_verb_retune = {

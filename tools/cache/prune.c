@@ -111,7 +111,7 @@ static int prune(int count, char **arguments)
     if (older && criteria.older_seconds == 0)
         return cli_fail(&cache_verb_prune, EXIT_USAGE, "--older takes an age, such as 36h, 90d, 12w or 1y, not \"%s\"",
                         older);
-    int code = cache_open(&cache_verb_prune, common.device, &cache);
+    int code = cache_open(&cache_verb_prune, &common, &cache);
     if (code != CACHE_OK)
         return code;
     code = prune_all(cache, &criteria, &common);

@@ -192,6 +192,11 @@ static tuff_device *open_device(const cli_verb *verb, const char *name, int *cod
     return device;
 }
 
+static int fail_compiling(const cli_verb *verb, const model_options *options)
+{
+    return cache_fail(verb, options->file ? "compiling the graph" : "compiling the model");
+}
+
 int cache_rerun(const cli_verb *verb, const char *name, const model_options *options, int most, bool json)
 {
     const tuff_compile_options baseline = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_CACHED}};
@@ -200,13 +205,12 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
     tuff_device *device = open_device(verb, name, &code);
     if (!device)
         return code;
-    code = cache_open(verb, NULL, &self.cache);
+    code = cache_open_any(verb, NULL, &self.cache);
     tuff__json_begin();
     self.list = json ? json_array() : NULL;
     if (code == CACHE_OK)
-        code = model_plans_open(device, options, &baseline, &self.plans) == TUFF_OK
-                   ? rerun_plans(&self, most)
-                   : cache_fail(verb, options->file ? "compiling the graph" : "compiling the model");
+        code = model_plans_open(device, options, &baseline, &self.plans) == TUFF_OK ? rerun_plans(&self, most)
+                                                                                    : fail_compiling(verb, options);
     for (int i = 0; i < MODEL_PLAN_COUNT; i++)
         tuff__plan_tasks_destroy(self.tasks[i]);
     tuff__free(self.all);
@@ -217,17 +221,33 @@ int cache_rerun(const cli_verb *verb, const char *name, const model_options *opt
     return code;
 }
 
-int cache_measure(const cli_verb *verb, const char *name, const model_options *options, tuff_tune_mode mode)
+int cache_measure_begin(const cli_verb *verb, const char *name, const model_options *options, tuff_device **out)
+{
+    /* The environment must not choose a mode that measures. */
+    const tuff_tune_options cached = {.mode = TUFF_TUNE_CACHED, .environment = TUFF_TUNE_ENVIRONMENT_NONE};
+    const tuff_compile_options described = {
+        .precision = (tuff_precision)options->precision, .describe_only = true, .tuning = &cached};
+    model_plans plans = {0};
+    int code = CACHE_OK;
+    *out = open_device(verb, name, &code);
+    if (!*out)
+        return code;
+    if (model_plans_open(*out, options, &described, &plans) != TUFF_OK)
+        code = fail_compiling(verb, options);
+    model_plans_destroy(&plans);
+    if (code != CACHE_OK) {
+        tuff_device_close(*out);
+        *out = NULL;
+    }
+    return code;
+}
+
+int cache_measure(const cli_verb *verb, tuff_device *device, const model_options *options, tuff_tune_mode mode)
 {
     tuning tune = {.mode = (int)mode};
     model_plans plans = {0};
-    int code = CACHE_OK;
-    tuff_device *device = open_device(verb, name, &code);
-    if (!device)
-        return code;
     tuning_isolate(&tune);
-    code = measure_model(verb, device, options, &tune, &plans);
+    const int code = measure_model(verb, device, options, &tune, &plans);
     model_plans_destroy(&plans);
-    tuff_device_close(device);
     return code == EXIT_DONE ? CACHE_OK : CACHE_ERROR;
 }

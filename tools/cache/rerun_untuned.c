@@ -12,7 +12,14 @@ int cache_rerun(const cli_verb *verb, const char *device, const model_options *o
     return refuse(verb);
 }
 
-int cache_measure(const cli_verb *verb, const char *device, const model_options *options, tuff_tune_mode mode)
+int cache_measure_begin(const cli_verb *verb, const char *device, const model_options *options, tuff_device **out)
+{
+    (void)device, (void)options;
+    *out = NULL;
+    return refuse(verb);
+}
+
+int cache_measure(const cli_verb *verb, tuff_device *device, const model_options *options, tuff_tune_mode mode)
 {
     (void)device, (void)options, (void)mode;
     return refuse(verb);

@@ -108,7 +108,7 @@ static int show(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_show, options, 3, count, arguments, &which.prefix, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_show, common.device, &cache);
+    int code = cache_open(&cache_verb_show, &common, &cache);
     if (code != CACHE_OK)
         return code;
     code = cache_find_keys(&cache_verb_show, cache, &which, &keys);
@@ -210,11 +210,13 @@ static int explain_key(const tuff_cache *cache, const cache_key *key, const cach
         }
     json_t *out =
         list ? json_pack("{s:s, s:s, s:o}", "key", ALL_DIGITS(key->hash), "op", key->op, "environments", list) : NULL;
-    if (!known || count == 0) {
+    if (!known || count == 0)
         json_decref(out);
-        return CACHE_FAIL(&cache_verb_explain, known ? "no device and no store matches"
-                                                     : "the key is from another version and is never used");
-    }
+    if (!known)
+        return CACHE_FAIL(&cache_verb_explain, "the key is from another version and is never used");
+    if (count == 0)
+        return common->selector ? cache_fail_unmatched(&cache_verb_explain, "device and no store", common)
+                                : cli_fail(&cache_verb_explain, CACHE_FINDINGS, "no device and no store");
     return list ? cache_print_json(&cache_verb_explain, out, CACHE_OK) : CACHE_OK;
 }
 
@@ -245,7 +247,7 @@ static int explain(int count, char **arguments)
     const cli_end end = cache_parse(&cache_verb_explain, options, 2, count, arguments, &operand, NULL, &common);
     if (end.now)
         return end.code;
-    int code = cache_open(&cache_verb_explain, NULL, &cache);
+    int code = cache_open_any(&cache_verb_explain, NULL, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();

@@ -23,7 +23,7 @@ cli_end cache_parse(const cli_verb *verb, const cli_option *options, int option_
     return end;
 }
 
-int cache_open(const cli_verb *verb, const char *device, tuff_cache **out)
+int cache_open_any(const cli_verb *verb, const char *device, tuff_cache **out)
 {
     if (tuff__cache_open(device, out) != TUFF_OK)
         return cache_fail(verb, "opening the stores");
@@ -33,6 +33,51 @@ int cache_open(const cli_verb *verb, const char *device, tuff_cache **out)
             (void)cli_fail(verb, CACHE_FINDINGS, "%s", tuff__store_error(file->store));
     }
     return CACHE_OK;
+}
+
+int cache_fail_unmatched(const cli_verb *verb, const char *subject, const cache_common *common)
+{
+    return cli_fail(verb, CACHE_FINDINGS, "no %s matches --device \"%s\"", subject, common->selector);
+}
+
+int cache_open(const cli_verb *verb, const cache_common *common, tuff_cache **out)
+{
+    bool is_matched = !common->device;
+    const int code = cache_open_any(verb, common->device, out);
+    for (int i = 0; code == CACHE_OK && i < (*out)->count; i++)
+        is_matched |= (*out)->files[i].is_wanted;
+    if (code != CACHE_OK || is_matched)
+        return code;
+    tuff_cache_close(*out);
+    *out = NULL;
+    return cache_fail_unmatched(verb, "store", common);
+}
+
+static bool has_match(const cache_common *common, const tuff_cache *known, const tune_store *store)
+{
+    const tune_record *record;
+    bool found = false;
+    for (int at = 0; !found && (record = tuff__store_next(store, &at));) {
+        const char *environment = tuff__store_environment(store, record->environment);
+        if (!environment && known)
+            environment = tuff__cache_environment(known, record->environment);
+        found = environment && tuff__cache_is_wanted(common->device, "", environment);
+    }
+    return found;
+}
+
+int cache_check_files(const cli_verb *verb, const cache_common *common, const tuff_cache *known,
+                      const char *const *paths, int count)
+{
+    bool found = !common->device;
+    for (int i = 0; !found && i < count; i++) {
+        tune_store *store = NULL;
+        found = tuff__store_load(paths[i], &store) != TUFF_OK || has_match(common, known, store);
+        tuff__store_close(store);
+    }
+    return found
+               ? CACHE_OK
+               : cache_fail_unmatched(verb, count > 1 ? "environment of the files" : "environment of the file", common);
 }
 
 static bool matches(const cache_selection *which, const tune_record *record)

@@ -66,7 +66,7 @@ static int forget_rejected(tuff_cache *cache, bool json)
 static int verify_all(const cli_strings *paths, const cache_common *common, bool retry)
 {
     tuff_cache *cache = NULL;
-    verify_state state = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common->device, &cache)};
+    verify_state state = {.code = paths->count > 0 ? CACHE_OK : cache_open(&cache_verb_verify, common, &cache)};
     if (state.code != CACHE_OK)
         return state.code;
     if (retry)

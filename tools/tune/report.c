@@ -40,12 +40,12 @@ static int print(const report_options *self, json_t *data)
     return code;
 }
 
-/* device: filter for the stores; NULL: all. */
-static int report_on(const report_options *self, const char *device, const model_plans *plans,
+/* common: selects the stores by --device; NULL: all. */
+static int report_on(const report_options *self, const cache_common *common, const model_plans *plans,
                      const tune_environment *here)
 {
     tuff_cache *cache;
-    int code = cache_open(&tune_verb_report, device, &cache);
+    int code = common ? cache_open(&tune_verb_report, common, &cache) : cache_open_any(&tune_verb_report, NULL, &cache);
     if (code != CACHE_OK)
         return code;
     tuff__json_begin();
@@ -96,7 +96,7 @@ static int report(int count, char **arguments)
     if (self.common.json && self.path)
         return cli_fail(&tune_verb_report, EXIT_USAGE, "--out cannot be combined with --json");
     if (!self.description.given && !self.description.file)
-        return report_on(&self, self.common.device, NULL, NULL);
+        return report_on(&self, &self.common, NULL, NULL);
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_report, EXIT_USAGE, "%s", tuff_error());
     return report_model(&self);
