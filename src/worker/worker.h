@@ -1,7 +1,7 @@
 /* Measuring in another process, the worker, so that a crash of the driver ends that process and not the program. This
    is the program's side: it starts the worker (tools/tune/worker.c), sends it the keys of a graph to measure, and takes
-   over the results. It is the only mechanism of isolation; compilations with TUFF_TUNE_ISOLATE=on, `tuff tune warm` and
-   background tuning all use it. */
+   over the results. It is the only mechanism of isolation; compilations with TUFF_TUNE_ISOLATE=on, `tuff tune warm`,
+   `tuff cache retune --now` and background tuning all use it. */
 #ifndef TUFF_WORKER_WORKER_H
 #define TUFF_WORKER_WORKER_H
 

@@ -25,6 +25,15 @@ expect 0 "usage: tuff tune VERB" "$tuff" tune --help
 expect 2 "usage: tuff tune VERB" "$tuff" tune
 expect 0 "usage: tuff tune warm" "$tuff" tune warm --help
 expect 2 "--tune takes" "$tuff" tune warm --tune maybe
+expect 2 "--list measures nothing" "$tuff" tune warm --list --tune quick
+for verb in train generate plan profile bench "tune warm"; do
+    # shellcheck disable=SC2086
+    "$tuff" $verb --help >out
+    standard=cached
+    [ "$verb" != "tune warm" ] || standard=normal
+    tr -s ' \n' '  ' <out | grep -qF "10, 60 (120 with fewer than 8 cores), 600 seconds" || fail "$verb --help has no limits of modes"
+    tr -s ' \n' '  ' <out | grep -qF "default \$TUFF_TUNE, else $standard" || fail "$verb --help has another default of --tune"
+done
 expect 2 "not a multiple of 3 heads" "$tuff" tune warm --width 32 --heads 3
 expect 2 "--precision takes f32|f16|bf16" "$tuff" tune warm --precision f8
 expect 2 "--tune-budget takes a number" "$tuff" tune warm --tune-budget 5m
@@ -295,6 +304,14 @@ assert any(key["origin"] == "same" for key in listed["train"]), listed' || fail 
     grep "^train" out >keys-f32
     expect 0 "default" env TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list --precision f16
     grep "^train" out | cmp -s - keys-f32 && fail "--precision f16 lists the keys of f32: $(cat out)"
+    # A mode that measures nothing is obeyed, wherever it comes from.
+    expect 0 "TUFF_TUNE is off: nothing is measured" env TUFF_TUNE=off TUFF_CACHE_DIR="$work/tuned" \
+        "$tuff" tune warm --device "$first" $tiny --tune-budget 1
+    grep -q '^train: 0 keys, 0 known, 0 measured' out || fail "tune warm ignores TUFF_TUNE=off: $(cat out)"
+    expect 0 "--tune is cached: nothing is measured" env TUFF_TUNE=quick TUFF_CACHE_DIR="$work/none" \
+        "$tuff" tune warm --device "$first" $tiny --tune cached --tune-budget 1
+    grep -q '^train: [1-9][0-9]* keys, 0 known, 0 measured' out || fail "tune warm ignores --tune cached: $(cat out)"
+    expect 0 "default" env TUFF_TUNE=quick TUFF_CACHE_DIR="$work/none" "$tuff" tune warm --device "$first" $tiny --list
     [ -z "$(find "$work/none" -name '*.jsonl')" ] || fail "listing writes: $(find "$work/none")"
     # A plan runs with the candidates of a manifest; another model's manifest is refused.
     expect 0 "plan hash" "$tuff" plan --device "$first" $small --summary --save-manifest manifest

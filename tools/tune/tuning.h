@@ -25,14 +25,16 @@ typedef struct tuning {
 
 #define TUNING_MODES "cached|off|quick|normal|max"
 /* Five rows of an option table. */
-#define TUNING_OPTIONS(tuning)                                                                                         \
+#define TUNING_OPTIONS(tuning) TUNING_OPTIONS_ELSE(tuning, "cached")
+/* The same for a verb that uses mode `standard` if neither --tune nor $TUFF_TUNE is set. */
+#define TUNING_OPTIONS_ELSE(tuning, standard)                                                                          \
     {.name = "--tune",                                                                                                 \
      .kind = CLI_CHOICE,                                                                                               \
      .value = &(tuning)->mode,                                                                                         \
      .placeholder = TUNING_MODES,                                                                                      \
      .help =                                                                                                           \
-         "quick, normal, max: measure kernel variants for at most 10, 120, 600 seconds; cached: use earlier results; " \
-         "off: ignore them; default $TUFF_TUNE, else cached",                                                          \
+         "quick, normal, max: measure kernel variants for at most 10, 60 (120 with fewer than 8 cores), 600 seconds; " \
+         "cached: use earlier results; off: ignore them; default $TUFF_TUNE, else " standard,                          \
      .given = &(tuning)->mode_given},                                                                                  \
         {.name = "--tune-budget",                                                                                      \
          .kind = CLI_NUMBER,                                                                                           \

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/json.h"
+#include "api/controls.h"
 #include "tools/cli/options.h"
 #include "tools/model/fastest.h"
 #include "tools/tune/measure.h"
@@ -90,14 +91,41 @@ static int warm_device(tuff_device *device, warm_options *options)
     return cli_is_interrupted() && code == EXIT_DONE ? EXIT_FAILED : code;
 }
 
+/* Returns $TUFF_TUNE or, if it is not set to a mode, `normal`. */
+static int default_mode(void)
+{
+    tuff_tune_options options = {.mode = TUFF_TUNE_NORMAL, .environment = TUFF_TUNE_ENVIRONMENT_ALL};
+    tuff__controls_apply(&options);
+    return (int)options.mode;
+}
+
+/* Decides on the mode. Says so if it measures nothing, because that is what the verb is for. */
+static int choose_mode(warm_options *self)
+{
+    tuning *tune = &self->tune;
+    const char *origin = tune->mode_given ? "--tune" : "TUFF_TUNE";
+    if (self->list && tune->mode_given && tune->mode >= TUFF_TUNE_QUICK)
+        return cli_fail(&tune_verb_warm, EXIT_USAGE, "--list measures nothing: it takes only --tune cached or off");
+    if (!tune->mode_given)
+        tune->mode = default_mode();
+    if (self->list && tune->mode >= TUFF_TUNE_QUICK) {
+        tune->mode = TUFF_TUNE_CACHED;
+        tune->mode_given = true; /* $TUFF_TUNE must not change it */
+    }
+    if (!self->list && tune->mode < TUFF_TUNE_QUICK)
+        fprintf(stderr, "%s is %s: nothing is measured, and earlier results are %s\n", origin,
+                tune->mode == TUFF_TUNE_OFF ? "off" : "cached", tune->mode == TUFF_TUNE_OFF ? "ignored" : "counted");
+    return EXIT_DONE;
+}
+
 static int warm(int count, char **arguments)
 {
-    warm_options self = {.description = MODEL_OPTIONS_DEFAULT, .tune = {.mode = TUFF_TUNE_NORMAL}};
+    warm_options self = {.description = MODEL_OPTIONS_DEFAULT};
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self.device),
         MODEL_OPTIONS(&self.description),
         PRECISION_OPTION(&self.description.precision, &self.description.has_precision),
-        TUNING_OPTIONS(&self.tune),
+        TUNING_OPTIONS_ELSE(&self.tune, "normal"),
         {"--list", CLI_SWITCH, &self.list, NULL, "print the candidate that each key uses; measure nothing", 0, 0, NULL},
         TUNING_ISOLATE_OPTION(&self.tune),
         JSON_OPTION(&self.json, "one object with the counts of both plans"),
@@ -108,11 +136,9 @@ static int warm(int count, char **arguments)
         return end.code;
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&tune_verb_warm, EXIT_USAGE, "%s", tuff_error());
-    if (self.list) {
-        self.tune.mode = TUFF_TUNE_CACHED;
-        self.tune.mode_given = true;
-    }
-    int code = EXIT_FAILED;
+    int code = choose_mode(&self);
+    if (code != EXIT_DONE)
+        return code;
     tuning_isolate(&self.tune);
     (void)setenv("TUFF_TUNE_WAIT", "1", 0); /* a user who requests tuning can wait for another process that tunes */
     tuff_device *device =
