@@ -112,6 +112,55 @@ expect 2 "--csv and --tensorboard are the same file" train reference --steps 2 -
 expect 2 "--log and --csv are the same file" train reference --steps 2 --log existing --csv ./linked
 expect 0 "done after step 2" train reference --steps 2 --log /dev/null --csv /dev/null
 
+# A run overwrites neither what it reads nor its own outputs, whatever names the files have. It may replace the
+# checkpoint that it resumes from.
+collide() {
+    names=$1 path=$2
+    shift 2
+    expect 2 "$names are the same file, $path" train reference --steps 2 "$@"
+}
+# collide_resumed: the checkpoint, not the command line, names the files that are read.
+collide_resumed() {
+    names=$1
+    shift
+    expect 2 "$names are the same file" "$tuff" train --data text --device reference --resume begun --sample 0 "$@"
+}
+for name in held m.prev m.best m.update; do
+    cp text $name
+done
+cp text kept
+ln text hard
+ln -s text soft
+for option in --log --csv --tensorboard --report --save --save-graph --save-manifest; do
+    collide "--data and $option" ./text --data held $option ./text
+    collide "--validate and $option" held --validate held $option held
+done
+collide "--rates and --csv" rates --rates rates --csv rates
+collide "--data and --log" soft --log soft
+collide "--data and --report" hard --report hard
+collide "--data and FILE.prev of --save" m.prev --data m.prev --save m
+collide "--validate and FILE.best of --save" m.best --validate m.best --save m
+collide "--data and FILE.update of --save-graph" m.update --data m.update --save-graph m --accumulate 2
+collide "--log and --save" new --log ./new --save new
+collide "--csv and FILE.prev of --save" new.prev --csv "$work/new.prev" --save new
+collide "--report and --save-graph" new --report new --save-graph new
+collide "--lock-manifest and --save-manifest" new --lock-manifest new --save-manifest new
+expect 0 "stopped after step 1" train reference --steps 4 --stop-after 1 --validate held --rates rates --save begun
+cp begun copy
+mv copy begun.best # no link any more
+collide_resumed "--resume and --log" --log begun
+collide_resumed "FILE.best of --resume and --log" --log begun.best
+collide_resumed "--validate and --report" --report held
+collide_resumed "--rates and --csv" --csv rates
+for name in text held m.prev m.best m.update; do
+    cmp -s kept $name || fail "$name was overwritten"
+done
+for from in begun begun.prev begun.best; do
+    expect 0 "saved to begun" "$tuff" train --data text --device reference --resume $from --save begun --stop-after 2 \
+        --sample 0
+done
+expect 0 "done after step 2" train reference --steps 2 --validate 0.2 --log 0.2 --data text --save-graph m
+
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
 expect 0 "0: none (one_cycle: 30 % of all" "$tuff" train --help
 

@@ -5,10 +5,10 @@
 
 #include "tools/model/fastest.h"
 #include "tools/model/options.h"
+#include "tools/train/run_files.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tools/verbs.h"
 
@@ -203,30 +203,6 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
     return (cli_end){0};
 }
 
-/* Whether two outputs would overwrite each other in one regular file. Devices and pipes may be shared. */
-static bool is_one_file(const char *a, const char *b)
-{
-    struct stat of_a, of_b;
-    if (!a || !b)
-        return false;
-    if (stat(a, &of_a) != 0 || stat(b, &of_b) != 0)
-        return strcmp(a, b) == 0;
-    return S_ISREG(of_a.st_mode) && of_a.st_dev == of_b.st_dev && of_a.st_ino == of_b.st_ino;
-}
-
-static cli_end check_files(const cli_verb *verb, const train_options *self)
-{
-    const struct {
-        const char *option, *path;
-    } files[] = {{"--log", self->log}, {"--csv", self->csv}, {"--tensorboard", self->tensorboard}};
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < i; j++)
-            if (is_one_file(files[i].path, files[j].path))
-                return exit_with(cli_fail(verb, EXIT_USAGE, "%s and %s are the same file, %s", files[j].option,
-                                          files[i].option, files[i].path));
-    return (cli_end){0};
-}
-
 /* Rejects options that would be ignored, and says why. */
 static cli_end check_ignored(const cli_verb *verb, const given_settings *given, const train_options *self, int form)
 {
@@ -344,14 +320,15 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
         return exit_with(cli_fail(verb, EXIT_USAGE, "--prompt is empty: expected at least one byte"));
     if (out->keep > 0 && !out->save)
         return exit_with(cli_fail(verb, EXIT_USAGE, "--keep needs --save FILE"));
-    end = check_files(verb, out);
-    if (!end.now && out->resume)
+    if (out->resume)
         end = merge_checkpoint(verb, given, out);
     scale_f16(given, out);
     if (!end.now)
         end = optimizer_flags_check_kind(verb, &given->optimizer, &out->settings.optimizer);
     if (!end.now)
         end = merge_validation(verb, given, out->resume != NULL, &out->settings);
+    if (!end.now)
+        end = run_files_check(verb, out);
     const int form = out->resume ? (int)out->settings.model.form : out->form;
     if (!end.now)
         end = check_ignored(verb, given, out, form);

@@ -31,6 +31,12 @@ static bool is_number(const char *from, double *number)
     return end != from && (*end == 0 || strcmp(end, "%") == 0);
 }
 
+bool validation_reads_file(const char *from)
+{
+    double number;
+    return *from && !is_number(from, &number);
+}
+
 static bool is_fraction(const char *from, double number)
 {
     return number > 0 && number < 1 && !strchr(from, '%');

@@ -22,6 +22,8 @@ typedef struct validation {
     int64_t context;
 } validation;
 
+/* Whether --validate names a file, not a fraction. "": neither. */
+bool validation_reads_file(const char *from);
 /* Opens the text for validation: a file, or a fraction such as "0.1" of the end of the training text, which is
    shortened by it. window: minimum number of bytes that remain for training. */
 tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window);
