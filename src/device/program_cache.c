@@ -47,13 +47,11 @@ static void write_hash(unsigned char *at, hash128 hash)
     write_le(at + 8, hash.high, 8);
 }
 
-/* Warns once per process that there is no cache, unless TUFF_CACHE_DIR is set to "", which turns it off on purpose. */
+/* Warns once per process that there is no cache, unless it is off on purpose. */
 static void warn_no_cache(void)
 {
     static atomic_bool is_warned;
-    const char *setting = getenv("TUFF_CACHE_DIR");
-    const bool is_wanted = !setting || setting[0];
-    if (is_wanted && !atomic_exchange(&is_warned, true))
+    if (!tuff__cache_is_off() && !atomic_exchange(&is_warned, true))
         tuff__log(TUFF_LOG_WARNING, "no program cache, programs are recompiled at every start: %s", tuff_error());
 }
 

@@ -75,7 +75,7 @@ static tuff_status add(tune_store *store, const tune_record *record)
     tuff_status status = tuff__record_write(record, &line);
     if (status == TUFF_OK)
         status = insert_line(store, tuff__text_get(&line), line.length);
-    if (status == TUFF_OK && !store->path && store->error[0])
+    if (status == TUFF_OK && !store->path && store->error[0] && !tuff__cache_is_off())
         warn(store, store->error);
     if (status == TUFF_OK && store->path) {
         /* A rejection is flushed: if it were lost when the machine goes down, the same crash would happen again. */

@@ -252,7 +252,7 @@ static void count_warnings(void *user, tuff_log_level level, const char *said)
     warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not saved: ") != NULL;
 }
 
-/* No folder, and one that cannot be created: one log line says so. */
+/* A log line names a folder that cannot be created, but not one that is left out on purpose. */
 static void a_cache_is_not_needed(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void a_cache_is_not_needed(void **state)
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     warnings = 0;
     for_each_api(tune_anyway);
-    assert_true((warnings > 0) == (device_runs > 0));
+    assert_int_equal(warnings, 0);
     assert_int_equal(setenv("TUFF_CACHE_DIR", "/dev/null/nowhere", 1), 0);
     warnings = 0;
     for_each_api(tune_anyway);

@@ -467,22 +467,42 @@ static void stores_live_in_the_cache_folder(void **state)
     tuff__tune_close_stores(&stores);
 }
 
-/* Without a writable folder there is a log line, and a store in memory. */
-static void without_a_folder_stores_live_in_memory(void **state)
+static int warnings;
+
+static void count_warnings(void *user, tuff_log_level level, const char *said)
 {
-    (void)state;
+    (void)user;
+    warnings += level == TUFF_LOG_WARNING && strstr(said, "results are not saved: ") != NULL;
+}
+
+static void keep_a_win_in_memory(const char *reason)
+{
     tune_stores stores;
-    assert_int_equal(unsetenv("TUFF_CACHE_DIR"), 0);
-    const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
-    assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
-    assert_int_equal(unsetenv("HOME"), 0);
     assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 1);
-    assert_non_null(strstr(tuff__store_error(stores.items[0]), "HOME is not an absolute path"));
+    assert_non_null(strstr(tuff__store_error(stores.items[0]), reason));
     put_win(stores.items[0], &fixture_board, &fixture_product, ROWS(8));
     assert_non_null(tuff__store_winner(stores.items[0], tuff__hash_text(ENVIRONMENT_TEXT(&fixture_board)),
                                        tuff__key_hash(&fixture_product), NULL));
     tuff__tune_close_stores(&stores);
+}
+
+/* Without a writable folder there is a log line, and a store in memory; without one on purpose, only the store. */
+static void without_a_folder_stores_live_in_memory(void **state)
+{
+    (void)state;
+    warnings = 0;
+    tuff_set_log(count_warnings, NULL);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    keep_a_win_in_memory("TUFF_CACHE_DIR is empty");
+    assert_int_equal(warnings, 0);
+    assert_int_equal(unsetenv("TUFF_CACHE_DIR"), 0);
+    const char *home = getenv("HOME"), *shared = getenv("XDG_CACHE_HOME");
+    assert_int_equal(unsetenv("XDG_CACHE_HOME"), 0);
+    assert_int_equal(unsetenv("HOME"), 0);
+    keep_a_win_in_memory("HOME is not an absolute path");
+    assert_true(warnings > 0);
+    tuff_set_log(NULL, NULL);
     if (home)
         (void)setenv("HOME", home, 1);
     if (shared)

@@ -50,10 +50,16 @@ static bool is_absolute(const char *name)
     return name && name[0] == '/';
 }
 
+bool tuff__cache_is_off(void)
+{
+    const char *setting = getenv("TUFF_CACHE_DIR");
+    return setting && !setting[0];
+}
+
 static tuff_status choose_folder(char *out, size_t size)
 {
     const char *tuff_folder = getenv("TUFF_CACHE_DIR"), *xdg_folder = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    if (tuff_folder && !tuff_folder[0])
+    if (tuff__cache_is_off())
         return FAIL(TUFF_E_IO, "no cache folder: TUFF_CACHE_DIR is empty");
     if (tuff_folder)
         return join(tuff_folder, "", out, size);

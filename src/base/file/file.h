@@ -68,6 +68,8 @@ tuff_status tuff__file_remove(const char *path);
 tuff_status tuff__cache_folder(char *out, size_t size);
 /* The same for a folder in it, such as "tune/v1". */
 tuff_status tuff__cache_subfolder(const char *name, char *out, size_t size);
+/* Whether TUFF_CACHE_DIR is empty: there is no cache on purpose, which deserves no warning. */
+bool tuff__cache_is_off(void);
 /* Like tuff__file_read, for a file in the cache folder: O_NOFOLLOW, and the file must belong to this user, have no
    write permission for others, and have one link. */
 tuff_status tuff__cache_read(const char *path, uint64_t limit, void **data, size_t *size);
