@@ -66,6 +66,13 @@ expect 2 "similar: layer_norm, " "$tuff" verify norm --device reference
 expect 0 "3 programs and 1 further checks" "$tuff" verify --programs 3 --device reference
 expect 0 "]" "$tuff" verify --programs 2 --device reference --json
 expect 0 "1 programs and" "$tuff" verify --program "seed=3 form=transformer width=10 mask=lengths" --device reference
+for ignored in exp nothing "--fuse on" "--fuse off" "--family register" "--matmul own"; do
+    expect 2 "${ignored% *} has no effect with --programs" "$tuff" verify $ignored --programs 1 --device reference
+    expect 2 "${ignored% *} has no effect with --program" "$tuff" verify --program "seed=3" $ignored --device reference
+done
+for ignored in "--programs 1" "--seed 4"; do
+    expect 2 "${ignored% *} has no effect with --program" "$tuff" verify --program "seed=3" $ignored --device reference
+done
 expect 2 'invalid word "width=11"' "$tuff" verify --program "seed=3 width=11" --device reference
 
 # Bad input.

@@ -16,17 +16,17 @@
             NULL                                                                                                     \
     }
 
-/* Takes an int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. */
-#define FUSE_OPTION(fuse)                                                            \
-    {                                                                                \
-        "--fuse", CLI_CHOICE, (fuse), "on|off", "off: one kernel per op", 0, 0, NULL \
+/* Takes an int: 0 is TUFF_FUSE_ALL, 1 TUFF_FUSE_NONE. given: a bool, or NULL. */
+#define FUSE_OPTION(fuse, given)                                                        \
+    {                                                                                   \
+        "--fuse", CLI_CHOICE, (fuse), "on|off", "off: one kernel per op", 0, 0, (given) \
     }
 
-/* Takes an int, a tuff_matmul_library. */
-#define MATMUL_OPTION(library)                                                                                         \
+/* Takes an int, a tuff_matmul_library. given: a bool, or NULL. */
+#define MATMUL_OPTION(library, given)                                                                                  \
     {                                                                                                                  \
         "--matmul", CLI_CHOICE, (library), "own|clblast", "kernels for matmuls: tuff's own or those of CLBlast", 0, 0, \
-            NULL                                                                                                       \
+            (given)                                                                                                    \
     }
 
 /* Takes an int, a tuff_precision. given: a bool, or NULL. */
@@ -41,13 +41,13 @@
         "--matmul-precision", CLI_CHOICE, (precision), "f32|f16|bf16",                                             \
             "type that f32 matmul operands may be rounded to if the device has matrix units for it", 0, 0, (given) \
     }
-/* Takes an int, a tuff_family. */
-#define FAMILY_OPTION(family)                                                                                    \
+/* Takes an int, a tuff_family. given: a bool, or NULL. */
+#define FAMILY_OPTION(family, given)                                                                             \
     {                                                                                                            \
         "--family", CLI_CHOICE, (family), tuff__family_names(),                                                  \
             "kernels for CPUs (register), for GPUs (local), with subgroups, or for matrix units (cooperative); " \
             "device: chosen by the kind of device",                                                              \
-            0, 0, NULL                                                                                           \
+            0, 0, (given)                                                                                        \
     }
 
 /* Takes a bool; see tuff_recompute. */

@@ -200,8 +200,8 @@ static int kernel(int count, char **arguments)
     int fuse = 0, family = TUFF_FAMILY_DEVICE, precision = 0, factors = 0, vendor = 0, code = EXIT_FAILED;
     const cli_option options[] = {
         DEVICE_OPTION(&device_name),
-        FUSE_OPTION(&fuse),
-        FAMILY_OPTION(&family),
+        FUSE_OPTION(&fuse, NULL),
+        FAMILY_OPTION(&family, NULL),
         PRECISION_OPTION(&precision, NULL),
         MATMUL_PRECISION_OPTION(&factors, NULL),
         AS_OPTION(&vendor),

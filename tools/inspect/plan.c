@@ -192,9 +192,9 @@ static cli_end parse(int count, char **arguments, plan_options *self)
     const cli_option options[] = {
         WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->description),
-        FUSE_OPTION(&self->fuse),
-        MATMUL_OPTION(&self->matmul),
-        FAMILY_OPTION(&self->family),
+        FUSE_OPTION(&self->fuse, NULL),
+        MATMUL_OPTION(&self->matmul, NULL),
+        FAMILY_OPTION(&self->family, NULL),
         PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         MATMUL_PRECISION_OPTION(&self->matmul_precision, &self->description.has_matmul_precision),
         AS_OPTION(&self->vendor),

@@ -135,7 +135,7 @@ static int generate(int count, char **arguments)
          .help = "sampling temperature; 0: always the most likely byte"},
         SEED_OPTION(&self.seed, "seed of sampling; the same seed generates the same text", NULL),
         WORK_DEVICE_OPTION(&self.device),
-        FUSE_OPTION(&self.fuse),
+        FUSE_OPTION(&self.fuse, NULL),
         TUNING_OPTIONS(&self.tune),
         TUNING_BACKGROUND_OPTION(&self.tune),
     };

@@ -14,6 +14,11 @@
 #include "tools/verify/verify_graph.h"
 #include "tools/verbs.h"
 
+/* Which options the command line gave. */
+typedef struct given_options {
+    bool fuse, family, matmul, steps, seed;
+} given_options;
+
 typedef struct verification {
     tuff_device *device;
     suite_options options;
@@ -21,7 +26,8 @@ typedef struct verification {
     int64_t programs;         /* number of programs to run instead of ops; 0: none */
     const char *program;      /* line that describes a single program, or NULL */
     graph_verification graph; /* to run instead of ops, if it has a file */
-    bool has_steps;
+    given_options given;
+    int fuse, family, matmul; /* indices of choices */
     int64_t seed;
     bool json;
     int rows;
@@ -124,18 +130,22 @@ static int report_unknown_op(const char *name)
     return cli_fail(&verb_verify, EXIT_USAGE, "unknown op \"%s\"; similar: %s", name, list);
 }
 
+static bool runs_programs(const verification *self)
+{
+    return self->programs > 0 || self->program != NULL;
+}
+
 static int verify_on(verification *self, const char *device)
 {
-    const bool runs_programs = self->programs > 0 || self->program != NULL;
     int code = EXIT_FAILED;
     /* The kernels of random programs are not needed again, and thousands of them would push useful ones out of the
        cache. */
-    if (runs_programs)
+    if (runs_programs(self))
         (void)setenv("TUFF_CACHE_DIR", "", 1);
     self->device = cli_open_device(&verb_verify, device, &code);
     if (!self->device)
         return code;
-    if (runs_programs)
+    if (runs_programs(self))
         code = verify_programs(&verb_verify, self->device, self->programs, self->seed, self->program, self->json);
     else if (self->graph.file)
         code = verify_graph(&verb_verify, self->device, &self->graph);
@@ -145,57 +155,95 @@ static int verify_on(verification *self, const char *device)
     return code;
 }
 
-static int verify(int count, char **arguments)
+static cli_end parse(int count, char **arguments, verification *self, const char **device, const char **name)
 {
-    verification self = {.graph = {.steps = 1}};
-    const char *device = NULL, *name = NULL;
-    int fuse = 0, family = 0, matmul = 0;
+    given_options *given = &self->given;
     const cli_option options[] = {
-        DEVICE_OPTION(&device),
-        FUSE_OPTION(&fuse),
-        FAMILY_OPTION(&family),
-        MATMUL_OPTION(&matmul),
+        DEVICE_OPTION(device),
+        FUSE_OPTION(&self->fuse, &given->fuse),
+        FAMILY_OPTION(&self->family, &given->family),
+        MATMUL_OPTION(&self->matmul, &given->matmul),
         {.name = "--programs",
          .kind = CLI_INTEGER,
-         .value = &self.programs,
+         .value = &self->programs,
          .placeholder = "N",
          .high = 1e9,
          .help = "run N random training programs instead of ops, starting with --seed"},
         {.name = "--program",
          .kind = CLI_TEXT,
-         .value = &self.program,
+         .value = &self->program,
          .placeholder = "LINE",
          .help = "run the program that LINE describes, such as \"seed=7 form=mlp ...\""},
         {.name = "--steps",
          .kind = CLI_INTEGER,
-         .value = &self.graph.steps,
+         .value = &self->graph.steps,
          .placeholder = "N",
          .low = 1,
          .high = 1e6,
-         .given = &self.has_steps,
+         .given = &given->steps,
          .help = "runs of the graph of FILE, each from the reference's arrays"},
         {.name = "--data",
          .kind = CLI_TEXT,
-         .value = &self.graph.data,
+         .value = &self->graph.data,
          .placeholder = "FILE",
          .help = "safetensors with inputs and arrays of the graph by name, such as a checkpoint; others are random"},
-        SEED_OPTION(&self.seed, "seed of the inputs, or of the first random program", NULL),
-        JSON_OPTION(&self.json, "a list with one object per line"),
+        SEED_OPTION(&self->seed, "seed of the inputs, or of the first random program", &given->seed),
+        JSON_OPTION(&self->json, "a list with one object per line"),
     };
-    const cli_end end = cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, &name);
+    return cli_parse(&verb_verify, options, sizeof options / sizeof *options, count, arguments, name);
+}
+
+/* Rejects what random programs ignore: they choose their ops and the compiler's options themselves, and a line has its
+   own seed. */
+static int check_programs(const verification *self, const char *name)
+{
+    const given_options *given = &self->given;
+    const char *runs = self->program ? "--program" : "--programs";
+    const struct {
+        bool ignored;
+        const char *word;
+    } all[] = {
+        {name != NULL, name},
+        {given->fuse, "--fuse"},
+        {given->family, "--family"},
+        {given->matmul, "--matmul"},
+        {self->program && self->programs > 0, "--programs"},
+        {self->program && given->seed, "--seed"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].ignored)
+            return cli_fail(&verb_verify, EXIT_USAGE, "%s has no effect with %s", all[i].word, runs);
+    return EXIT_DONE;
+}
+
+static int check(verification *self, const char *name)
+{
+    if (self->graph.file && runs_programs(self))
+        return cli_fail(&verb_verify, EXIT_USAGE, "%s is a graph file: it cannot be combined with random programs",
+                        name);
+    if (!self->graph.file && (self->given.steps || self->graph.data))
+        return cli_fail(&verb_verify, EXIT_USAGE, "%s needs a graph file", self->given.steps ? "--steps" : "--data");
+    if (runs_programs(self))
+        return check_programs(self, name);
+    if (!self->graph.file && !suite_select(name, &self->only))
+        return report_unknown_op(name);
+    return EXIT_DONE;
+}
+
+static int verify(int count, char **arguments)
+{
+    verification self = {.graph = {.steps = 1}};
+    const char *device = NULL, *name = NULL;
+    const cli_end end = parse(count, arguments, &self, &device, &name);
     if (end.now)
         return end.code;
     self.graph.file = name && is_graph_file(name) ? name : NULL;
-    if (self.graph.file && (self.programs > 0 || self.program))
-        return cli_fail(&verb_verify, EXIT_USAGE, "%s is a graph file: it cannot be combined with random programs",
-                        name);
-    if (!self.graph.file && (self.has_steps || self.graph.data))
-        return cli_fail(&verb_verify, EXIT_USAGE, "%s needs a graph file", self.has_steps ? "--steps" : "--data");
-    if (!self.graph.file && !suite_select(name, &self.only))
-        return report_unknown_op(name);
-    self.options = (suite_options){.compile = {.fuse = fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                               .family = (tuff_family)family,
-                                               .matmul_library = (tuff_matmul_library)matmul},
+    const int code = check(&self, name);
+    if (code != EXIT_DONE)
+        return code;
+    self.options = (suite_options){.compile = {.fuse = self.fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                               .family = (tuff_family)self.family,
+                                               .matmul_library = (tuff_matmul_library)self.matmul},
                                    .seed = (uint32_t)self.seed};
     self.graph.compile = self.options.compile;
     self.graph.seed = (uint64_t)self.seed;
