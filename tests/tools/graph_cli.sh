@@ -30,14 +30,24 @@ expect 2 "--save-graph saves the graph of a model" "$tuff" plan none.graph --sav
 expect 1 "nowhere/step.graph" "$tuff" plan $shape --device reference --summary --save-graph nowhere/step.graph
 
 # Without a device with kernels files are written and read all the same, and a damaged one is detected.
-expect 0 "train: " "$tuff" plan $shape --device reference --summary --save-graph reference.graph
-expect 0 "train: " "$tuff" plan reference.graph --device reference --summary
+expect 0 "there is no plan to show" "$tuff" plan $shape --device reference --summary --save-graph reference.graph
+expect 0 "results of train after 1 step: 0 failed" "$tuff" verify reference.graph --device reference
+no_plan() {
+    expect 1 "tuff plan: reference runs no kernels: there is no plan to show" "$tuff" plan --device reference "$@"
+    [ "$(wc -l <out)" -eq 1 ] || fail "the message has more than one line: $(cat out)"
+}
+no_plan reference.graph --summary
+no_plan $shape
+for option in --json --profile "--tune quick" "--as amd" "--save-manifest none" "--lock-manifest none"; do
+    no_plan $shape --save-graph none $option
+done
+[ ! -e none ] || fail "a refused command has written a file"
 head -c 2000 reference.graph >part.graph
 expect 1 "part.graph: the graph file is damaged or truncated" "$tuff" plan part.graph --device reference
 expect 0 "stopped after step 1" "$tuff" train --data text $shape --accumulate 2 --stop-after 1 --sample 0 --device reference \
     --save-graph half.graph
-expect 0 "train: " "$tuff" plan half.graph --device reference --summary
-expect 0 "update: " "$tuff" plan half.graph.update --device reference --summary
+expect 0 "results of train after 1 step: 0 failed" "$tuff" verify half.graph --device reference
+expect 0 "results of update after 1 step: 0 failed" "$tuff" verify half.graph.update --device reference
 
 # Draws an API and takes its last device; the default seed is the time.
 seed=${TUFF_TEST_SEED:-$(date +%s)}

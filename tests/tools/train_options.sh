@@ -161,6 +161,8 @@ for from in begun begun.prev begun.best; do
 done
 expect 0 "done after step 2" train reference --steps 2 --validate 0.2 --log 0.2 --data text --save-graph m
 
+expect 2 "--memory-budget has no effect on reference" train reference --steps 2 --memory-budget 100M
+
 # Of one_cycle a warm-up of 0 is not none, and the help says so.
 expect 0 "0: none (one_cycle: 30 % of all" "$tuff" train --help
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "device/device.h"
 #include "tools/cli/options.h"
 #include "tools/inspect/override_gpu.h"
 #include "tools/model/fastest.h"
@@ -156,16 +157,55 @@ static tuff_status save_graph(const model_plans *plans, const tuff_compile_optio
     return model_graph_save(train->graph, train->name, plans->model.parameters, options, path);
 }
 
-static int compile_and_show(tuff_device *device, plan_options *options)
+/* Without the choices of tuning. */
+static tuff_compile_options compile_options(const plan_options *options)
 {
     /* A manifest may only contain kernels that the driver accepts. */
-    tuff_compile_options requested = {.describe_only = !options->profile && options->tune.save_manifest == NULL,
-                                      .fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
-                                      .matmul_library = (tuff_matmul_library)options->matmul,
-                                      .family = (tuff_family)options->family,
-                                      .memory_budget = (uint64_t)options->memory_budget,
-                                      .precision = (tuff_precision)options->description.precision,
-                                      .matmul_precision = (tuff_precision)options->matmul_precision};
+    return (tuff_compile_options){.describe_only = !options->profile && options->tune.save_manifest == NULL,
+                                  .fuse = options->fuse == 0 ? TUFF_FUSE_ALL : TUFF_FUSE_NONE,
+                                  .matmul_library = (tuff_matmul_library)options->matmul,
+                                  .family = (tuff_family)options->family,
+                                  .memory_budget = (uint64_t)options->memory_budget,
+                                  .precision = (tuff_precision)options->description.precision,
+                                  .matmul_precision = (tuff_precision)options->matmul_precision};
+}
+
+static int fail_to_compile(const plan_options *options)
+{
+    return cli_fail_library(&verb_plan, options->description.file ? "compiling the graph" : "compiling the model");
+}
+
+#define NO_PLAN "reference runs no kernels: there is no plan to show"
+
+/* Whether an option asks for more than the graph and the options that are saved with it. */
+static bool needs_kernels(const plan_options *options)
+{
+    const tuning *tune = &options->tune;
+    return !options->save_graph || options->json || options->profile || options->vendor > 0 || tune->manifest ||
+           tune->save_manifest || tune->mode >= TUFF_TUNE_QUICK;
+}
+
+/* The graph of a model can be saved even so. */
+static int save_without_kernels(tuff_device *device, const plan_options *options)
+{
+    const tuff_compile_options requested = compile_options(options);
+    model_plans plans = {0};
+    int code = EXIT_DONE;
+    if (model_plans_open(device, &options->description, &requested, &plans) != TUFF_OK)
+        code = fail_to_compile(options);
+    else if (needs_kernels(options))
+        code = cli_fail(&verb_plan, EXIT_FAILED, NO_PLAN);
+    else if (save_graph(&plans, &requested, options->save_graph) != TUFF_OK)
+        code = cli_fail_library(&verb_plan, "--save-graph");
+    else
+        fputs(NO_PLAN "\n", stderr);
+    model_plans_destroy(&plans);
+    return code;
+}
+
+static int compile_and_show(tuff_device *device, plan_options *options)
+{
+    tuff_compile_options requested = compile_options(options);
     const tuff_compile_options single = {.describe_only = true, .fuse = TUFF_FUSE_NONE};
     model_plans plans = {0}, unfused = {0};
     int code;
@@ -177,7 +217,7 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     if (!saved)
         code = EXIT_FAILED;
     else if (status != TUFF_OK || model_plans_open(device, &options->description, &single, &unfused) != TUFF_OK)
-        code = cli_fail_library(&verb_plan, options->description.file ? "compiling the graph" : "compiling the model");
+        code = fail_to_compile(options);
     else if (options->save_graph && save_graph(&plans, &requested, options->save_graph) != TUFF_OK)
         code = cli_fail_library(&verb_plan, "--save-graph");
     else
@@ -227,7 +267,7 @@ static int plan(int count, char **arguments)
     if (!device)
         return code;
     override_gpu(device, self.vendor);
-    code = compile_and_show(device, &self);
+    code = tuff__device_is_reference(device) ? save_without_kernels(device, &self) : compile_and_show(device, &self);
     tuff_device_close(device);
     return code;
 }
@@ -236,6 +276,7 @@ const cli_verb verb_plan = {
     .name = "plan",
     .operand = GRAPH_OPERAND,
     .summary = "Shows the tasks and memory of a GPT's or Llama's training step and next token, or of a graph file.",
-    .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it.",
+    .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it. The reference device has no plan to show, "
+                         "but --save-graph works.",
     .run = plan,
 };

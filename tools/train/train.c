@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "device/device.h"
 #include "tools/model/fastest.h"
 #include "tools/train/averages.h"
 #include "tools/train/batches.h"
@@ -64,6 +65,8 @@ static int open_device(training *self)
     int code = EXIT_DONE;
     self->device =
         cli_open_device_for(&verb_train, self->options.device, &(fastest_work){.described = &described}, &code);
+    if (self->device && self->options.memory_budget > 0 && tuff__device_is_reference(self->device))
+        return cli_fail(&verb_train, EXIT_USAGE, "--memory-budget has no effect on reference, which runs no kernels");
     return code;
 }
 
