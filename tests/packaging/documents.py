@@ -186,7 +186,7 @@ class Checker:
             return [*words, *model, *device, "--tune-budget", "0.1"]
         if verb == "profile" and self.device != "reference":
             # A plan for generation has a third of the kernels that a training step has.
-            plan = [] if is_file else ["--plan", "generate"]
+            plan = [] if is_file or "--optimizer" in words else ["--plan", "generate"]
             return [*words, *model, *device, *plan, "--runs", "1", "--tune-budget", "0.1"]
         if verb == "tune" and self.device != "reference":
             short = [*words, *model, *device]

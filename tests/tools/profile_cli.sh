@@ -15,6 +15,9 @@ expect 2 "not a multiple of 3 heads" "$tuff" profile --width 32 --heads 3
 expect 2 "--precision takes f32|f16|bf16" "$tuff" profile --precision f8
 expect 2 "--optimizer takes adamw|" "$tuff" profile --optimizer best
 expect 2 "cannot be combined with model options" "$tuff" profile step.graph --optimizer sgd
+for ignored in "--optimizer sgd" --recompute; do
+    expect 2 "${ignored% *} has no effect with --plan generate" "$tuff" profile $small --plan generate $ignored
+done
 expect 1 "runs nothing on a device" "$tuff" profile $small --device reference
 
 quick_device

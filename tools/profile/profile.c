@@ -19,7 +19,7 @@ typedef struct profile_options {
     const char *device, *trace_path;
     optimizer_flags optimizer;
     int fuse, matmul, plan; /* plan: 0 for both, else 1 + index of a known plan */
-    bool json;
+    bool has_optimizer, json;
     tuning tune;
 } profile_options;
 
@@ -223,7 +223,7 @@ static cli_end parse(int count, char **arguments, profile_options *self)
         WORK_DEVICE_OPTION(&self->device),
         MODEL_OPTIONS(&self->description),
         {"--optimizer", CLI_CHOICE, &self->optimizer.kind, optimizer_choices("--optimizer"),
-         "optimizer of the training step, with the defaults of tuff train", 0, 0, &self->description.given},
+         "optimizer of the training step, with the defaults of tuff train", 0, 0, &self->has_optimizer},
         PRECISION_OPTION(&self->description.precision, &self->description.has_precision),
         FUSE_OPTION(&self->fuse, NULL),
         MATMUL_OPTION(&self->matmul, NULL),
@@ -240,6 +240,15 @@ static cli_end parse(int count, char **arguments, profile_options *self)
                      &self->description.file);
 }
 
+/* Rejects options of the training step if only the other plan is profiled. */
+static int check_ignored(const profile_options *self)
+{
+    const char *ignored = self->has_optimizer ? "--optimizer" : self->description.recompute ? "--recompute" : NULL;
+    if (ignored == NULL || self->plan != 1 + MODEL_PLAN_GENERATE)
+        return EXIT_DONE;
+    return cli_fail(&verb_profile, EXIT_USAGE, "%s has no effect with --plan generate", ignored);
+}
+
 static int profile(int count, char **arguments)
 {
     profile_options self = {.description = MODEL_OPTIONS_DEFAULT, .optimizer = optimizer_flags_default(), .runs = 5};
@@ -247,14 +256,17 @@ static int profile(int count, char **arguments)
     const cli_end end = parse(count, arguments, &self);
     if (end.now)
         return end.code;
+    self.description.given |= self.has_optimizer;
     if (model_options_complete(&self.description) != TUFF_OK)
         return cli_fail(&verb_profile, EXIT_USAGE, "%s", tuff_error());
     if (self.description.file && self.plan > 0)
         return cli_fail(&verb_profile, EXIT_USAGE, "--plan selects a plan of a model: %s has only one",
                         self.description.file);
+    int code = check_ignored(&self);
+    if (code != EXIT_DONE)
+        return code;
     optimizer_setup_make(&self.optimizer, 1e-3, 1000, &setup);
     self.description.rule = &setup.options;
-    int code = EXIT_FAILED;
     tuff_device *device =
         cli_open_device_for(&verb_profile, self.device, &(fastest_work){.described = &self.description}, &code);
     if (!device)
