@@ -151,17 +151,30 @@ static int drop_winners(const cache_common *common, const cache_selection *which
     return code == CACHE_OK ? drop_selected(&cache_verb_retune, cache, RECORD_WIN, common, which, "dropped") : code;
 }
 
-/* Drops winners and measures at once. A device or a graph that cannot be used costs no winner; a device without a store
-   has none to drop. */
+/* Selects the stores of a device. */
+static int select_device(const tuff_device *device, cache_common *common)
+{
+    tuff_device_info info;
+    return tuff_device_describe(device, &info) == TUFF_OK &&
+                   tuff__cache_resolve_device(info.selector, common->environment, &common->device) == TUFF_OK
+               ? CACHE_OK
+               : cache_fail(&cache_verb_retune, "finding the device's store");
+}
+
+/* Drops winners of a device and measures there at once. A device or a graph that cannot be used costs no winner; a
+   device without a store has none to drop. */
 static int drop_and_measure(const cache_common *common, const cache_selection *which, const model_options *model)
 {
     tuff_device *device;
     tuff_cache *cache;
+    cache_common own = *common;
     int code = cache_measure_begin(&cache_verb_retune, common->selector, model, &device);
     if (code == CACHE_OK)
-        code = cache_open_any(&cache_verb_retune, common->device, &cache);
+        code = select_device(device, &own);
     if (code == CACHE_OK)
-        code = drop_selected(&cache_verb_retune, cache, RECORD_WIN, common, which, "dropped");
+        code = cache_open_any(&cache_verb_retune, own.device, &cache);
+    if (code == CACHE_OK)
+        code = drop_selected(&cache_verb_retune, cache, RECORD_WIN, &own, which, "dropped");
     if (code == CACHE_OK)
         code = cache_measure(&cache_verb_retune, device, model, TUFF_TUNE_NORMAL);
     tuff_device_close(device);
@@ -213,6 +226,6 @@ const cli_verb cache_verb_retune = {
     .about = "Pins and rejected candidates are kept. A winner that was shipped with tuff becomes a seed of the search. "
              "--now\n"
              "compiles the model that --layers and the options below it describe, or the graph FILE, and measures its "
-             "keys that have no winner.",
+             "keys that have no winner. It drops winners of that device only.",
     .run = retune,
 };
