@@ -206,6 +206,8 @@ tuff_status tuff__cl_find_command_buffers(driver_device *device)
         device->command_buffers = (command_buffer_api){.create = NULL};
         return TUFF_OK;
     }
+    saved_error before;
+    tuff__error_save(&before);
     tuff_status status = prepare_trial(device, &self);
     if (status == TUFF_OK)
         status = run_trial(device, &self, got);
@@ -216,5 +218,8 @@ tuff_status tuff__cl_find_command_buffers(driver_device *device)
     tuff__log(TUFF_LOG_WARNING, "opencl: command buffers are not used: %s",
               status == TUFF_OK ? "their launches computed wrong values" : tuff_error());
     device->command_buffers = (command_buffer_api){.create = NULL};
-    return device->hung || status == TUFF_E_DEVICE_LOST ? status : TUFF_OK;
+    if (device->hung || status == TUFF_E_DEVICE_LOST)
+        return status;
+    tuff__error_restore(&before);
+    return TUFF_OK;
 }

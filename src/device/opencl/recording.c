@@ -412,8 +412,13 @@ static tuff_status submit_block(driver_device *device, driver_recording *record,
             is_idle);
     tuff__cl_command_buffer_destroy(device, record->blocks[block]);
     record->blocks[block] = NULL;
+    saved_error before;
+    tuff__error_save(&before);
     const tuff_status status = tuff__cl_fail(error, "clEnqueueCommandBufferKHR");
-    return status == TUFF_E_DEVICE_LOST ? status : TUFF_OK;
+    if (status == TUFF_E_DEVICE_LOST)
+        return status;
+    tuff__error_restore(&before);
+    return TUFF_OK;
 }
 
 /* The last step always has an event, so that a wait for the ring waits for everything. */
