@@ -194,6 +194,7 @@ expect 0 "exported 0 win, 0 bad, 3 pin of 2 environments to lock" "$tuff" cache 
 expect 0 "ok 5" "$tuff" cache verify lock
 expect 0 "exported 3 win, 1 bad, 0 pin" "$tuff" cache export --anon anonymous
 expect 0 "ok 6" "$tuff" cache verify anonymous
+expect 2 "--device selects stores" "$tuff" cache verify anonymous --device nowhere
 python3 -c "
 import json, sys
 times = [json.loads(line[9:]).get('ts', 0) for line in open('anonymous')]

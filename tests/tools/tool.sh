@@ -26,6 +26,7 @@ expect 2 "usage: tuff tune VERB" "$tuff" tune
 expect 0 "usage: tuff tune warm" "$tuff" tune warm --help
 expect 2 "--tune takes" "$tuff" tune warm --tune maybe
 expect 2 "--list measures nothing" "$tuff" tune warm --list --tune quick
+expect 2 "--deterministic measures nothing" "$tuff" tune warm --deterministic
 for verb in train generate plan profile bench "tune warm"; do
     # shellcheck disable=SC2086
     "$tuff" $verb --help >out

@@ -139,6 +139,8 @@ static int verify(int count, char **arguments)
         code = cli_fail(&cache_verb_verify, EXIT_USAGE, "model options need --rerun");
     else if (!end.now && retry && paths.count > 0)
         code = cli_fail(&cache_verb_verify, EXIT_USAGE, "--retry applies to the stores and takes no FILE");
+    else if (!end.now && common.selector && paths.count > 0)
+        code = cli_fail(&cache_verb_verify, EXIT_USAGE, "--device selects stores and has no effect on a FILE");
     else if (!end.now)
         code = verify_all(&paths, &common, retry);
     cli_texts_free(&paths);

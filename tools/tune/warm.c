@@ -106,6 +106,8 @@ static int choose_mode(warm_options *self)
     const char *origin = tune->mode_given ? "--tune" : "TUFF_TUNE";
     if (self->list && tune->mode_given && tune->mode >= TUFF_TUNE_QUICK)
         return cli_fail(&tune_verb_warm, EXIT_USAGE, "--list measures nothing: it takes only --tune cached or off");
+    if (!self->list && tune->deterministic)
+        return cli_fail(&tune_verb_warm, EXIT_USAGE, "--deterministic measures nothing: it needs --list here");
     if (!tune->mode_given)
         tune->mode = default_mode();
     if (self->list && tune->mode >= TUFF_TUNE_QUICK) {
