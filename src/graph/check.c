@@ -3,6 +3,17 @@
 
 #include "base/checked.h"
 
+/* Even an empty shape must not have extents that its views and gradients could not have. */
+bool tuff__shape_fits(tuff_shape shape)
+{
+    int64_t count = 1;
+    for (int axis = 0; axis < shape.rank; axis++)
+        if (shape.extent[axis] > INT32_MAX ||
+            !tuff__mul_i64(count, shape.extent[axis] > 0 ? shape.extent[axis] : 1, &count) || count > INT32_MAX)
+            return false;
+    return true;
+}
+
 bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
 {
     if (shape.rank < 0 || shape.rank > TUFF_MAX_RANK) {
@@ -10,21 +21,15 @@ bool tuff__shape_is_legal(tuff_graph *graph, const char *op, tuff_shape shape)
                          TUFF_MAX_RANK);
         return false;
     }
-    int64_t count = 1;
-    bool fits = true;
-    for (int axis = 0; axis < shape.rank; axis++) {
+    for (int axis = 0; axis < shape.rank; axis++)
         if (shape.extent[axis] < 0) {
             tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: the shape %s has a negative extent", op, SHAPE_TEXT(shape));
             return false;
         }
-        /* Even an empty shape must not have extents that its views and gradients could not have. */
-        fits = fits && shape.extent[axis] <= INT32_MAX &&
-               tuff__mul_i64(count, shape.extent[axis] > 0 ? shape.extent[axis] : 1, &count) && count <= INT32_MAX;
-    }
-    if (!fits)
-        tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: the shape %s has more than 2147483647 elements", op,
-                         SHAPE_TEXT(shape));
-    return fits;
+    if (tuff__shape_fits(shape))
+        return true;
+    tuff__graph_fail(graph, TUFF_E_LIMIT, "%s: the shape %s has more than 2147483647 elements", op, SHAPE_TEXT(shape));
+    return false;
 }
 
 /* f64 and i64 exist only in files and on the host: many devices lack them. */

@@ -105,6 +105,9 @@ tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char 
 /* The same for running out of memory while building a node or a part of one. */
 tuff_tensor *tuff__graph_out_of_memory(tuff_graph *graph);
 
+/* Whether a tensor may have this shape, whose extents are not negative: at most INT32_MAX elements. */
+bool tuff__shape_fits(tuff_shape shape);
+
 /* Prints one line per node, for debugging: "%5 = add f32 [2,3] (%1, %4)". */
 void tuff__graph_print(const tuff_graph *graph, text *out);
 

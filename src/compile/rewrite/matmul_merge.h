@@ -41,8 +41,6 @@ tuff_status tuff__rewriting_begin(rewriting *self, tuff_graph *graph);
 tuff_status tuff__rewriting_end(rewriting *self, tuff_status status);
 /* Returns the only user of a value that nothing else needs; NULL if there is none. */
 node *tuff__only_user(const rewriting *self, const node *at);
-/* Whether a tensor of these extents is allowed: it has at most INT32_MAX elements. */
-bool tuff__fits_a_tensor(int64_t planes, int64_t rows, int64_t columns);
 
 /* A factor of a matmul, [rows, columns], as a view of memory: element (i, k) is at place.offset + i · place.stride[0] +
    k · place.stride[1] of the base or, if the base is an array, of its storage. */

@@ -266,7 +266,7 @@ static bool merge(rewriting *self, node **members, const factor *factors, int co
         joined.oldest = members[i]->id < joined.oldest ? members[i]->id : joined.oldest;
     }
     const tuff_shape shape = joined_shape(&joined, joined.parts[0]->shape);
-    if (!tuff__fits_a_tensor(1, tuff_shape_count(shape), 1) || (stacked && !tuff__fits_a_tensor(count, rows, inner)))
+    if (!tuff__shape_fits(shape) || (stacked && !tuff__shape_fits(TUFF_SHAPE(count, rows, inner))))
         return false;
     tuff_tensor *w = stacked ? tuff__join_stack(self, factors, count) : tuff__join_columns(self, factors, count);
     if (w != NULL && stacked)

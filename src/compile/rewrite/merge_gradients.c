@@ -47,8 +47,8 @@ static bool fits(const run_of_parts *run)
     int64_t columns = 0;
     for (int i = 0; i < run->count; ++i)
         columns += run->products[i]->outputs[0].shape.extent[1];
-    return tuff__fits_a_tensor(1, inner, columns) && tuff__fits_a_tensor(1, rows, columns) &&
-           (run->transposed || tuff__fits_a_tensor(run->count, rows, inner));
+    return tuff__shape_fits(TUFF_SHAPE(inner, columns)) && tuff__shape_fits(TUFF_SHAPE(rows, columns)) &&
+           (run->transposed || tuff__shape_fits(TUFF_SHAPE(run->count, rows, inner)));
 }
 
 static run_of_parts find_run(const rewriting *self, const node *concat, int first)

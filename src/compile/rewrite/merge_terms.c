@@ -73,7 +73,7 @@ static tuff_tensor *joined_product(rewriting *self, node *const *products, const
         y[i] = products[i]->inputs[0];
         inner += y[i]->shape.extent[1];
     }
-    if (!tuff__fits_a_tensor(1, y[0]->shape.extent[0], inner) ||
+    if (!tuff__shape_fits(TUFF_SHAPE(y[0]->shape.extent[0], inner)) ||
         !tuff__pass_decides(self->passes, TUNABLE_fusion_terms, pays(self, products, y, count)) ||
         (v = tuff__join_rows(self, factors, count)) == NULL)
         return NULL;

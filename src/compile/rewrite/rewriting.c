@@ -10,12 +10,6 @@ node *tuff__only_user(const rewriting *self, const node *at)
     return self->user[at->id];
 }
 
-bool tuff__fits_a_tensor(int64_t planes, int64_t rows, int64_t columns)
-{
-    int64_t count = 0;
-    return tuff__mul_i64(planes, rows, &count) && tuff__mul_i64(count, columns, &count) && count <= INT32_MAX;
-}
-
 /* Returns the seconds that compute units would idle during the last tiles of separate products, minus those of the
    joined product. */
 static double idle_seconds_saved(const cost_parameters *on, const merge_cost *cost)
