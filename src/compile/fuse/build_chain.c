@@ -523,7 +523,7 @@ static const path *path_to_domain(builder *self, tuff_shape shape)
     const tuff_shape *domain = &self->task->domain;
     if (tuff_shape_equal(shape, *domain))
         return NULL;
-    if (tuff_shape_count(shape) == tuff_shape_count(*domain))
+    if (tuff_shape_count(shape) == self->task->count)
         return keep_path(self, tuff__path_reshape(*domain, NULL));
     const path *spread = keep_path(self, (path){.kind = STEP_EXPAND, .shape = *domain});
     return keep_path(self, tuff__path_reshape(self->reduced_domain, spread));
@@ -585,9 +585,8 @@ static void build_output(builder *self, const node *root)
     output->address = affine_of(&layout);
     output->buffer = buffer_of(self, root->id, root->outputs[0].dtype, true);
     self->chain->buffers[output->buffer].read |= output->in_columns;
-    output->every_point =
-        !output->in_columns && (tuff_shape_count(root->outputs[0].shape) == tuff_shape_count(self->task->domain) ||
-                                self->task->loop_axes == 0);
+    output->every_point = !output->in_columns &&
+                          (tuff_shape_count(root->outputs[0].shape) == self->task->count || self->task->loop_axes == 0);
     ++self->chain->output_count;
 }
 

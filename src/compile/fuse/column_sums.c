@@ -126,8 +126,7 @@ column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row
 {
     column_form form;
     if (row->kind != TASK_ROW || column->kind != TASK_COLUMN || !sums_floats(column) ||
-        !find_form(column, column->loop_axes, &form) ||
-        tuff_shape_count(row->domain) != form.blocks * form.rows * form.columns)
+        !find_form(column, column->loop_axes, &form) || row->count != form.blocks * form.rows * form.columns)
         return COLUMNS_DO_NOT_FIT;
     if (row->column_axes != 0)
         return has_same_columns(row, column, &form) ? COLUMNS_FIT : COLUMNS_DO_NOT_FIT;
@@ -192,7 +191,7 @@ static tuff_status rewrite(cutting *self)
 }
 
 /* Chooses which column sums to cut, and the number of rows in their blocks. Returns whether there are any. */
-static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
+static bool choose(struct fusion *fusion, int64_t *cut_rows, struct task_order *order)
 {
     bool any = false;
     for (int column = 0; column < fusion->task_count; ++column)
@@ -200,7 +199,7 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, bool *seen)
             const struct task *column_task = &fusion->tasks[column];
             int64_t rows;
             if (tuff__fit_columns(fusion, &fusion->tasks[row], column_task, &rows) != COLUMNS_FIT_IN_BLOCKS ||
-                !tuff__may_join(fusion, row, column, seen) ||
+                !tuff__may_join(fusion, row, column, order) ||
                 !tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 continue;
             for (int i = 0; i < column_task->reduction_count; ++i)
@@ -215,14 +214,15 @@ tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed)
 {
     const size_t count = (size_t)fusion->graph->node_count;
     cutting self = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
-    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
+    struct task_order order;
+    const bool has_order = tuff__task_order_init(fusion, &order);
     self.rows = tuff__calloc(count + 1, sizeof *self.rows);
     self.order = tuff__calloc(4 * count + 1, sizeof(node *));
-    tuff_status status = seen == NULL || self.rows == NULL || self.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    *changed = status == TUFF_OK && choose(fusion, self.rows, seen);
+    tuff_status status = !has_order || self.rows == NULL || self.order == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
+    *changed = status == TUFF_OK && choose(fusion, self.rows, &order);
     if (*changed)
         status = rewrite(&self);
-    tuff__free(seen);
+    tuff__task_order_free(&order);
     tuff__free(self.rows);
     tuff__free(self.order);
     return status;

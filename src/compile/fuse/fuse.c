@@ -57,6 +57,7 @@ static struct task make_task(const node *at)
     default:
         break;
     }
+    task.count = tuff_shape_count(task.domain);
     return task;
 }
 
@@ -71,9 +72,9 @@ static const node *lse_of(const node *at)
    this result depends on needs the log-sum-exp. */
 static const node *leader_of(const struct fusion *fusion, const node *at)
 {
-    for (int i = at->id + 1; i < fusion->graph->node_count && at->op == OP_ATTENTION_LSE; ++i)
-        if (lse_of(fusion->graph->nodes[i]) == at)
-            return fusion->graph->nodes[i];
+    for (int i = 0; i < fusion->attention_count && at->op == OP_ATTENTION_LSE; ++i)
+        if (lse_of(fusion->attentions[i]) == at)
+            return fusion->attentions[i];
     return at;
 }
 
@@ -101,15 +102,14 @@ static bool is_stored_with(const struct fusion *fusion, const node *leader, cons
 
 static void gather_attention(struct fusion *fusion, struct task *task, int index)
 {
-    const tuff_graph *graph = fusion->graph;
     task->core = task->roots[0];
     fusion->facts[task->core->id].task = index;
-    for (int i = 0; i < graph->node_count && task->root_count < MAX_OUTPUTS; ++i) {
-        const node *at = graph->nodes[i];
-        if (at == task->core || fusion->facts[i].task >= 0 || !is_stored_with(fusion, task->core, at))
+    for (int i = 0; i < fusion->attention_count && task->root_count < MAX_OUTPUTS; ++i) {
+        const node *at = fusion->attentions[i];
+        if (at == task->core || fusion->facts[at->id].task >= 0 || !is_stored_with(fusion, task->core, at))
             continue;
         task->roots[task->root_count++] = at;
-        fusion->facts[i].task = index;
+        fusion->facts[at->id].task = index;
     }
 }
 
@@ -266,6 +266,16 @@ static tuff_status group_nodes(struct fusion *fusion)
     return TUFF_OK;
 }
 
+static bool find_attentions(struct fusion *fusion)
+{
+    const tuff_graph *graph = fusion->graph;
+    fusion->attentions = tuff__calloc((size_t)graph->node_count + 1, sizeof(node *));
+    for (int i = 0; i < graph->node_count && fusion->attentions != NULL; ++i)
+        if (tuff__op_is_attention(graph->nodes[i]->op))
+            fusion->attentions[fusion->attention_count++] = graph->nodes[i];
+    return fusion->attentions != NULL;
+}
+
 /* Fills in recomputation_begins. Nodes that no recomputation made have number 0. */
 static bool find_recomputations(struct fusion *fusion)
 {
@@ -295,7 +305,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
                            .passes = passes};
     out->facts = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->facts);
     out->marks = tuff__calloc((size_t)graph->node_count + 1, sizeof *out->marks);
-    const bool complete = out->facts != NULL && out->marks != NULL && find_recomputations(out);
+    const bool complete = out->facts != NULL && out->marks != NULL && find_attentions(out) && find_recomputations(out);
     tuff_status status = complete ? group_nodes(out) : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && options->fuse == TUFF_FUSE_ALL)
         status = tuff__merge_tasks(out);
@@ -321,6 +331,7 @@ void tuff__fusion_free(struct fusion *fusion)
 {
     free_tasks(fusion);
     tuff__free(fusion->tasks);
+    tuff__free(fusion->attentions);
     tuff__free(fusion->facts);
     tuff__free(fusion->marks);
     tuff__free(fusion->recomputation_begins);

@@ -22,6 +22,7 @@ typedef enum task_kind {
 struct task {
     task_kind kind; /* TASK_NONE: merged into another task */
     tuff_shape domain;
+    int64_t count;        /* elements of the domain */
     uint32_t loop_axes;   /* axes of the domain that are reduced, or scanned in order */
     uint32_t column_axes; /* ROW: axes of the rows that one work-item walks and whose columns it sums; 0: none */
     uint32_t in_columns;  /* bit i: reduction i runs over column_axes instead */
@@ -59,11 +60,14 @@ typedef struct node_facts {
 } node_facts;
 
 struct fusion {
-    tuff_graph *graph; /* simplified; not owned */
+    tuff_graph *graph;       /* simplified; not owned */
+    const node **attentions; /* its results and gradients of attention, in the order of their ids */
+    int attention_count;
     node_facts *facts; /* by node id */
     int *marks, mark;  /* scratch for walks: a node is marked when its mark is `mark` */
     struct task *tasks;
     int task_count, task_capacity;
+    int task_version; /* counts changes of what tasks read */
     tuff_fuse_mode mode;
     tuff_family family;
     tuff_precision precision;
@@ -144,13 +148,24 @@ column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row
 /* Returns the index of the task that writes a node's memory; -1 for sources and for concats that are written part by
    part. */
 int tuff__task_writer(const struct fusion *fusion, const node *at);
+/* What is known about the order of one task and the others. Of many tasks that may join the same one, each search goes
+   on where the one before it stopped. */
+struct task_order {
+    int task, version; /* the task; fusion.task_version when the search began */
+    bool *needed;      /* by task: whether `task` needs its results through at least one other task */
+    char *needs;       /* by task: whether it needs results of `task` */
+};
+enum { NOT_KNOWN, DOES_NOT_NEED, DOES_NEED }; /* values of task_order.needs */
+/* Returns false if memory runs out. The caller frees *out in either case. */
+bool tuff__task_order_init(const struct fusion *fusion, struct task_order *out);
+void tuff__task_order_free(struct task_order *order);
 /* Whether the second task can run together with the first: neither waits for the other by way of a third task, the
-   first does not wait for the second, and both run at about the same time. seen is scratch with one element per
-   task. */
-bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool *seen);
+   first does not wait for the second, and both run at about the same time. Fastest if calls with the same second task
+   follow each other. */
+bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, struct task_order *order);
 /* Whether two tasks may become one: they can run together, and the second reads, element by element, what the first
-   writes or what both read. seen is scratch with one element per task. */
-bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen);
+   writes or what both read. */
+bool tuff__may_join(struct fusion *fusion, int first, int second, struct task_order *order);
 /* Cuts column sums that could join a row task into sums over blocks of rows and a sum of these. If it sets *changed,
    the graph must be fused again. */
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed);

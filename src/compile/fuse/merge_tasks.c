@@ -48,22 +48,21 @@ static int64_t kept_count(const struct task *task)
 /* Whether the kinds and domains of two tasks allow one kernel for both, which then gets the domain of *wide. */
 static bool are_compatible(const struct task *early, const struct task *late, const struct task **wide)
 {
-    const int64_t early_count = tuff_shape_count(early->domain), late_count = tuff_shape_count(late->domain);
     const bool late_reduces = late->kind == TASK_ROW || late->kind == TASK_COLUMN;
     *wide = early;
     if (early->kind == late->kind && late_reduces)
         return same_reduction_axes(early, late);
     if (early->kind == TASK_MAP && late_reduces) {
         *wide = late;
-        return early_count == late_count;
+        return early->count == late->count;
     }
     if (late->kind != TASK_MAP)
         return false;
     if (early->kind == TASK_MAP || early->kind == TASK_MATMUL)
-        return early_count == late_count;
+        return early->count == late->count;
     if (early->kind == TASK_ROW)
-        return early_count == late_count || late_count == kept_count(early);
-    return early->kind == TASK_COLUMN && late_count == kept_count(early);
+        return early->count == late->count || late->count == kept_count(early);
+    return early->kind == TASK_COLUMN && late->count == kept_count(early);
 }
 
 static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int first, int second)
@@ -124,6 +123,7 @@ static bool unite_columns(const struct fusion *fusion, int row, int column, stru
     if (early->column_axes != 0)
         return gather(fusion, row, column, out);
     out->domain = late->domain;
+    out->count = late->count;
     out->column_axes = late->loop_axes;
     out->loop_axes = 0;
     for (int i = late->domain.rank - 1; i >= 0 && (late->loop_axes >> i & 1) == 0; --i)
@@ -192,10 +192,10 @@ static bool shares_a_read(const struct task *a, const struct task *b)
 /* Whether a map reads the same elements as another task, at about the same time. */
 static bool is_map_of_same_elements(const struct task *early, const struct task *late)
 {
-    const int64_t count = tuff_shape_count(late->domain);
+    const int64_t count = late->count;
     const int distance = tuff__task_newest_root(early) - tuff__task_newest_root(late);
-    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < MIN_SHARED ||
-        tuff_shape_count(early->domain) != count || distance > NEAR || distance < -NEAR)
+    if (late->kind != TASK_MAP || early->kind == TASK_COLUMN || count < MIN_SHARED || early->count != count ||
+        distance > NEAR || distance < -NEAR)
         return false;
     for (int i = 0; i < early->read_count; ++i)
         for (int k = 0; k < late->read_count; ++k)
@@ -245,7 +245,7 @@ static bool shares_a_writer(const struct fusion *fusion, const struct task *a, c
 }
 
 /* Tries to join task `second` with another one. */
-static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool *merged)
+static tuff_status merge_one(struct fusion *fusion, int second, struct task_order *order, bool *merged)
 {
     for (int first = 0; first < fusion->task_count && !*merged; ++first) {
         const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second], *wide;
@@ -257,33 +257,33 @@ static tuff_status merge_one(struct fusion *fusion, int second, bool *seen, bool
             (early->kind == late->kind && early->kind != TASK_MAP && shares_a_read(early, late)) ||
             (is_map_of_same_elements(early, late) && (early->kind == TASK_MAP || !writes_in_place(fusion, late))) ||
             (early->kind == TASK_COLUMN && late->kind == TASK_COLUMN && shares_a_writer(fusion, early, late));
-        if ((!vertical && !horizontal) || !tuff__order_allows_merge(fusion, first, second, seen))
+        if ((!vertical && !horizontal) || !tuff__order_allows_merge(fusion, first, second, order))
             continue;
         TRY(try_merge(fusion, first, second, merged));
     }
     return TUFF_OK;
 }
 
-static tuff_status merge_all(struct fusion *fusion, bool *seen)
+static tuff_status merge_all(struct fusion *fusion, struct task_order *order)
 {
     for (bool again = true; again;) {
         again = false;
         for (int i = 0; i < fusion->task_count; ++i) {
             bool merged = false;
-            TRY(merge_one(fusion, i, seen, &merged));
+            TRY(merge_one(fusion, i, order, &merged));
             again |= merged;
         }
     }
     return TUFF_OK;
 }
 
-static tuff_status join_columns(struct fusion *fusion, bool *seen)
+static tuff_status join_columns(struct fusion *fusion, struct task_order *order)
 {
     for (int second = 0; second < fusion->task_count; ++second)
         for (int first = 0; first < fusion->task_count && fusion->tasks[second].kind == TASK_COLUMN; ++first) {
             struct task united;
             bool merged;
-            if (fusion->tasks[first].kind == TASK_ROW && tuff__may_join(fusion, first, second, seen) &&
+            if (fusion->tasks[first].kind == TASK_ROW && tuff__may_join(fusion, first, second, order) &&
                 unite_columns(fusion, first, second, &united) &&
                 tuff__pass_decides(fusion->passes, TUNABLE_fusion_column_sums, true))
                 TRY(replace(fusion, first, second, united, &merged));
@@ -293,14 +293,14 @@ static tuff_status join_columns(struct fusion *fusion, bool *seen)
 
 tuff_status tuff__merge_tasks(struct fusion *fusion)
 {
-    bool *seen = tuff__calloc((size_t)fusion->task_count + 1, sizeof *seen);
-    if (seen == NULL)
-        return TUFF_E_OOM_HOST;
-    tuff_status status = merge_all(fusion, seen);
+    struct task_order order;
+    tuff_status status = tuff__task_order_init(fusion, &order) ? TUFF_OK : TUFF_E_OOM_HOST;
     if (status == TUFF_OK)
-        status = join_columns(fusion, seen);
+        status = merge_all(fusion, &order);
     if (status == TUFF_OK)
-        status = merge_all(fusion, seen);
-    tuff__free(seen);
+        status = join_columns(fusion, &order);
+    if (status == TUFF_OK)
+        status = merge_all(fusion, &order);
+    tuff__task_order_free(&order);
     return status;
 }

@@ -43,6 +43,7 @@ tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task)
 {
     int capacity = 0;
     ++fusion->mark;
+    ++fusion->task_version;
     task->reads = NULL;
     task->read_count = 0;
     for (int i = 0; i < task->root_count; ++i)
@@ -76,36 +77,57 @@ bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visit
     return false;
 }
 
-typedef struct search {
-    int wanted, skipped;
-    bool *seen;
-} search;
-
-static bool leads_to(struct fusion *fusion, int index, void *state)
+bool tuff__task_order_init(const struct fusion *fusion, struct task_order *out)
 {
-    search *walk = state;
-    if (index == walk->skipped || walk->seen[index])
-        return false;
-    if (index == walk->wanted)
-        return true;
-    walk->seen[index] = true;
-    return tuff__any_source(fusion, &fusion->tasks[index], leads_to, state);
+    *out = (struct task_order){.task = -1,
+                               .needed = tuff__calloc((size_t)fusion->task_count + 1, sizeof *out->needed),
+                               .needs = tuff__calloc((size_t)fusion->task_count + 1, sizeof *out->needs)};
+    return out->needed != NULL && out->needs != NULL;
 }
 
-/* Whether `from` needs results of `wanted` through at least one other task or, if direct is set, also directly. */
-static bool needs(struct fusion *fusion, int from, int wanted, bool *seen, bool direct)
+void tuff__task_order_free(struct task_order *order)
 {
-    memset(seen, 0, (size_t)fusion->task_count * sizeof *seen);
-    search state = {.wanted = wanted, .skipped = -1, .seen = seen};
-    if (direct)
-        return tuff__any_source(fusion, &fusion->tasks[from], leads_to, &state);
-    const struct task *task = &fusion->tasks[from];
-    for (int i = 0; i < task->read_count; ++i) {
-        const struct task one = {.reads = &task->reads[i], .read_count = 1};
-        if (tuff__task_writer(fusion, task->reads[i]) != wanted && tuff__any_source(fusion, &one, leads_to, &state))
-            return true;
+    tuff__free(order->needed);
+    tuff__free(order->needs);
+}
+
+static bool mark_needed(struct fusion *fusion, int index, void *state)
+{
+    bool *needed = state;
+    if (!needed[index]) {
+        needed[index] = true;
+        (void)tuff__any_source(fusion, &fusion->tasks[index], mark_needed, needed);
     }
     return false;
+}
+
+/* Forgets what is known, and marks the tasks that `task` needs through at least one other task. */
+static void search_from(struct fusion *fusion, int index, struct task_order *order)
+{
+    const struct task *task = &fusion->tasks[index];
+    order->task = index;
+    order->version = fusion->task_version;
+    memset(order->needed, 0, (size_t)fusion->task_count * sizeof *order->needed);
+    memset(order->needs, NOT_KNOWN, (size_t)fusion->task_count * sizeof *order->needs);
+    for (int i = 0; i < task->read_count; ++i) {
+        const int writer = tuff__task_writer(fusion, task->reads[i]);
+        const struct task one = {.reads = &task->reads[i], .read_count = 1};
+        (void)tuff__any_source(fusion, writer >= 0 ? &fusion->tasks[writer] : &one, mark_needed, order->needed);
+    }
+}
+
+/* Whether a task needs results of order->task, directly or through others. */
+static bool needs(struct fusion *fusion, int index, void *state)
+{
+    struct task_order *order = state;
+    if (index == order->task)
+        return true;
+    if (order->needs[index] == NOT_KNOWN) {
+        order->needs[index] = DOES_NOT_NEED;
+        if (tuff__any_source(fusion, &fusion->tasks[index], needs, order))
+            order->needs[index] = DOES_NEED;
+    }
+    return order->needs[index] == DOES_NEED;
 }
 
 int tuff__task_newest_root(const struct task *task)
@@ -138,16 +160,19 @@ static bool is_too_early(const struct fusion *fusion, const struct task *early, 
     return false;
 }
 
-bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, bool *seen)
+bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, struct task_order *order)
 {
-    return !is_too_early(fusion, &fusion->tasks[first], &fusion->tasks[second]) &&
-           !needs(fusion, first, second, seen, true) && !needs(fusion, second, first, seen, false);
+    if (is_too_early(fusion, &fusion->tasks[first], &fusion->tasks[second]))
+        return false;
+    if (order->task != second || order->version != fusion->task_version)
+        search_from(fusion, second, order);
+    return !order->needed[first] && !tuff__any_source(fusion, &fusion->tasks[first], needs, order);
 }
 
-bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen)
+bool tuff__may_join(struct fusion *fusion, int first, int second, struct task_order *order)
 {
     const struct task *early = &fusion->tasks[first], *late = &fusion->tasks[second];
-    const int64_t count = tuff_shape_count(late->domain);
+    const int64_t count = late->count;
     bool same_memory = false;
     for (int i = 0; i < late->read_count; ++i) {
         const node *at = late->reads[i];
@@ -156,5 +181,5 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, bool *seen)
             shared |= early->reads[k] == at;
         same_memory |= shared && tuff_shape_count(at->outputs[0].shape) == count;
     }
-    return same_memory && tuff__order_allows_merge(fusion, first, second, seen);
+    return same_memory && tuff__order_allows_merge(fusion, first, second, order);
 }

@@ -32,6 +32,8 @@ typedef struct verifier {
     const tuff_graph *graph;
     contents *contents; /* by buffer */
     extent *extents;    /* by buffer */
+    int *held;          /* the buffers whose own memory holds something: a value of the host, or what a task wrote */
+    int held_count;
 } verifier;
 
 static const char *node_name(const verifier *self, int id)
@@ -446,13 +448,6 @@ static tuff_status check_sharing(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* Whether the memory of the buffer itself was written, not only that of a part of it. The memory of a part not yet
-   written serves others. */
-static bool holds_something(const verifier *self, int id)
-{
-    return self->contents[id].task != NO_TASK || is_from_the_host(self, id);
-}
-
 static bool is_within(const verifier *self, int id, int whole)
 {
     while (id >= 0 && id != whole)
@@ -482,13 +477,17 @@ static tuff_status write_buffer(verifier *self, int index, int id, int64_t count
         self->contents[i].covered += count;
     if (element_count(self, id) < own->covered)
         return fail_at(self, index, id, "is written more than once");
+    if (own->task == NO_TASK && !is_from_the_host(self, id))
+        self->held[self->held_count++] = id;
     own->task = task;
     own->written_by = index;
     own->destroyed_by = -1;
     for (int i = self->list->buffers[id].parent; i >= 0; i = self->list->buffers[i].parent)
         self->contents[i].written_by = index;
-    for (int i = 0; i < self->list->buffer_count; ++i) {
-        if (!overlap(self, i, id) || i == id || !holds_something(self, i))
+    /* The memory of a part that was not written yet, and of a whole written only in parts, serves others. */
+    for (int k = 0; k < self->held_count; ++k) {
+        const int i = self->held[k];
+        if (!overlap(self, i, id) || i == id)
             continue;
         if (is_within(self, id, i) || is_within(self, i, id))
             return fail_at(self, index, id, "is written although a part of it, or its whole, was written");
@@ -769,6 +768,8 @@ static tuff_status verify(verifier *self)
         self->contents[i] = (contents){.task = NO_TASK, .written_by = -1, .destroyed_by = -1};
         const memory_buffer *at = &self->list->buffers[i];
         self->extents[i] = (extent){at->storage, at->offset, at->offset + tuff__buffer_size(at)};
+        if (is_from_the_host(self, i))
+            self->held[self->held_count++] = i;
     }
     for (int i = 0; i < self->list->launch_count; ++i) {
         const launch *kernel = &self->list->launches[i];
@@ -788,8 +789,11 @@ tuff_status tuff__verify_launches(const launch_list *list)
     verifier self = {.list = list, .graph = list->fusion->graph};
     self.contents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.contents);
     self.extents = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.extents);
-    const tuff_status status = self.contents != NULL && self.extents != NULL ? verify(&self) : TUFF_E_OOM_HOST;
+    self.held = tuff__alloc(((size_t)list->buffer_count + 1) * sizeof *self.held);
+    const bool complete = self.contents != NULL && self.extents != NULL && self.held != NULL;
+    const tuff_status status = complete ? verify(&self) : TUFF_E_OOM_HOST;
     tuff__free(self.contents);
     tuff__free(self.extents);
+    tuff__free(self.held);
     return status;
 }
