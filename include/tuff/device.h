@@ -122,6 +122,12 @@ TUFF_API void tuff_device_close(tuff_device *device);
 /* Describes an open device, including the results of the self-test. */
 TUFF_API tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info);
 
+/* From now on, arrays and plans of the device get no memory, so that plans for models of any size can be described, as
+   on PyTorch's meta device: each must be compiled with describe_only and without measuring, else TUFF_E_USAGE. Writing
+   to an array does nothing; reading one is TUFF_E_USAGE. It lasts until the device is closed. TUFF_E_USAGE if arrays
+   exist already. */
+TUFF_API tuff_status tuff_device_set_describe_only(tuff_device *device);
+
 /* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress, on Vulkan
    drivers for the CPU after 240 s. */
 TUFF_API tuff_status tuff_device_wait(tuff_device *device);

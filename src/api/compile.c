@@ -72,6 +72,12 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
                            "combined with deterministic, a manifest or describe_only");
         return NULL;
     }
+    const bool describes_only = graph->device != NULL && tuff__device_describes_only(graph->device);
+    if (describes_only && (!effective_options.describe_only || tuning.mode >= TUFF_TUNE_QUICK)) {
+        FAIL(TUFF_E_USAGE, "compile: the device only describes plans (tuff_device_set_describe_only): set the option "
+                           "describe_only, and no mode of tuning that measures");
+        return NULL;
+    }
     if (graph->status != TUFF_OK) {
         FAIL(graph->status, "%s", graph->message);
         return NULL;
@@ -86,6 +92,8 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         tuning.background = false;
         tuning.mode = TUFF_TUNE_CACHED;
     }
+    if (describes_only && tuning.mode >= TUFF_TUNE_QUICK) /* from the environment */
+        tuning.mode = TUFF_TUNE_CACHED;
     tuff_plan *plan = NULL;
     const tuff_status status = compile(graph, &effective_options, &plan);
     if (status == TUFF_OK)

@@ -96,6 +96,25 @@ void tuff_device_close(tuff_device *device)
         free_device(device);
 }
 
+tuff_status tuff_device_set_describe_only(tuff_device *device)
+{
+    if (!device)
+        return FAIL(TUFF_E_USAGE, "tuff_device_set_describe_only: the device is NULL");
+    TRY(tuff__device_begin(device));
+    tuff_status status = TUFF_OK;
+    if (device->counters.bytes_allocated > 0)
+        status = FAIL(TUFF_E_USAGE, "tuff_device_set_describe_only: %s has arrays: call it before they are made",
+                      device->info.selector);
+    else
+        device->describes_only = true;
+    return tuff__device_end(device, status);
+}
+
+bool tuff__device_describes_only(const tuff_device *device)
+{
+    return device->describes_only;
+}
+
 tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info)
 {
     if (!device || !info)

@@ -57,8 +57,12 @@ uint64_t tuff__device_idle_time(tuff_device *device);
 /* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
 const char *tuff__device_library_unavailable_reason(const tuff_device *device);
 
+/* Whether tuff_device_set_describe_only was called. */
+bool tuff__device_describes_only(const tuff_device *device);
+
 /* Returns device memory from the pool, which keeps released buffers for reuse. Sizes round up to 256 bytes. A storage
-   is one buffer: its offset 0 is aligned for binding. Filled with zeros if `zeroed`. Reference counted. */
+   is one buffer: its offset 0 is aligned for binding. Filled with zeros if `zeroed`. Reference counted. On a device
+   that describes only, the storage has no bytes: writing it does nothing, and reading it is TUFF_E_USAGE. */
 tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed, storage **out);
 /* Makes a storage from an application's buffer, in the form that the driver takes, of at least size bytes. It never
    enters the pool. */

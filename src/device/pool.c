@@ -104,14 +104,19 @@ static void add_to_pool(tuff_device *device, storage *released)
     }
 }
 
+static tuff_status check_size(const tuff_device *device, uint64_t size)
+{
+    if (size <= device->info.max_allocation && size <= SIZE_MAX)
+        return TUFF_OK;
+    return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes exceeds the device's limit of %llu", device->info.selector,
+                (unsigned long long)size, (unsigned long long)device->info.max_allocation);
+}
+
 /* Allocates the memory of a storage: a buffer of the driver, or host memory on the reference device. */
 static tuff_status make_memory(tuff_device *device, storage *memory)
 {
     const driver *calls = device->driver;
-    if (memory->size > device->info.max_allocation || memory->size > SIZE_MAX)
-        return FAIL(TUFF_E_LIMIT, "%s: a buffer of %llu bytes exceeds the device's limit of %llu",
-                    device->info.selector, (unsigned long long)memory->size,
-                    (unsigned long long)device->info.max_allocation);
+    TRY(check_size(device, memory->size));
     if (!calls) {
         memory->host = tuff__alloc((size_t)memory->size);
         return memory->host ? TUFF_OK : TUFF_E_OOM_HOST;
@@ -194,6 +199,10 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
     *out = NULL;
     if (!tuff__align_u64(size ? size : 1, SIZE_STEP, &size))
         return FAIL(TUFF_E_LIMIT, "the size of the storage overflows 64 bits");
+    if (device->describes_only) {
+        TRY(check_size(device, size));
+        return tuff__storage_create_placeholder(device, size, false, out);
+    }
     TRY(tuff__device_begin(device));
     storage *memory = NULL;
     tuff_status status = obtain(device, size, &memory);
@@ -316,19 +325,34 @@ void tuff__storage_touch(storage *memory)
 
 static tuff_status check_range(const storage *memory, uint64_t offset, uint64_t size)
 {
-    if (memory->is_placeholder)
-        return FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
     if (offset > memory->size || size > memory->size - offset)
         return FAIL(TUFF_E_USAGE, "bytes %llu to %llu are not within a storage of %llu bytes",
                     (unsigned long long)offset, (unsigned long long)(offset + size), (unsigned long long)memory->size);
     return TUFF_OK;
 }
 
+/* Whether it has no bytes because its device only describes plans. */
+static bool is_described(const storage *memory)
+{
+    return memory->is_placeholder && memory->device->describes_only;
+}
+
+static tuff_status check_has_bytes(const storage *memory)
+{
+    if (!memory->is_placeholder)
+        return TUFF_OK;
+    return is_described(memory)
+               ? FAIL(TUFF_E_USAGE, "%s only describes plans (tuff_device_set_describe_only): arrays hold no values",
+                      memory->device->info.selector)
+               : FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
+}
+
 tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
 {
     TRY(check_range(memory, offset, size));
-    if (size == 0)
+    if (size == 0 || is_described(memory))
         return TUFF_OK;
+    TRY(check_has_bytes(memory));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
@@ -346,6 +370,7 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     TRY(check_range(memory, offset, size));
     if (size == 0)
         return TUFF_OK;
+    TRY(check_has_bytes(memory));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
@@ -364,8 +389,10 @@ tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from
 {
     TRY(check_range(from, from_offset, size));
     TRY(check_range(to, to_offset, size));
-    if (size == 0)
+    if (size == 0 || is_described(to))
         return TUFF_OK;
+    TRY(check_has_bytes(from));
+    TRY(check_has_bytes(to));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)

@@ -225,7 +225,10 @@ static int kernel(int count, char **arguments)
                                           .matmul_precision = (tuff_precision)factors};
     if (device) {
         override_gpu(device, vendor);
-        code = show(&self, device, &compile, folder);
+        if (tuff_device_set_describe_only(device) != TUFF_OK)
+            code = cli_fail_library(&verb_kernel, "opening the device");
+        else
+            code = show(&self, device, &compile, folder);
     }
     tuff__free(self.items);
     cli_texts_free(&operands);

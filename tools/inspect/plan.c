@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "api/controls.h"
 #include "device/device.h"
 #include "tools/cli/options.h"
 #include "tools/inspect/override_gpu.h"
@@ -170,6 +171,17 @@ static tuff_compile_options compile_options(const plan_options *options)
                                   .matmul_precision = (tuff_precision)options->matmul_precision};
 }
 
+/* Models larger than the device's memory can be described, too. */
+static tuff_status omit_memory(tuff_device *device, const tuff_compile_options *options)
+{
+    tuff_tune_options tune = {.mode = TUFF_TUNE_CACHED};
+    if (options->tuning != NULL) {
+        tune = *options->tuning;
+        tuff__controls_apply(&tune); /* $TUFF_TUNE may ask for measurements */
+    }
+    return options->describe_only && tune.mode < TUFF_TUNE_QUICK ? tuff_device_set_describe_only(device) : TUFF_OK;
+}
+
 static int fail_to_compile(const plan_options *options)
 {
     return cli_fail_library(&verb_plan, options->description.file ? "compiling the graph" : "compiling the model");
@@ -191,7 +203,8 @@ static int save_without_kernels(tuff_device *device, const plan_options *options
     const tuff_compile_options requested = compile_options(options);
     model_plans plans = {0};
     int code = EXIT_DONE;
-    if (model_plans_open(device, &options->description, &requested, &plans) != TUFF_OK)
+    if (omit_memory(device, &requested) != TUFF_OK ||
+        model_plans_open(device, &options->description, &requested, &plans) != TUFF_OK)
         code = fail_to_compile(options);
     else if (needs_kernels(options))
         code = cli_fail(&verb_plan, EXIT_FAILED, NO_PLAN);
@@ -210,7 +223,9 @@ static int compile_and_show(tuff_device *device, plan_options *options)
     model_plans plans = {0}, unfused = {0};
     int code;
     tuning_apply(&options->tune, &requested);
-    const tuff_status status = model_plans_open(device, &options->description, &requested, &plans);
+    tuff_status status = omit_memory(device, &requested);
+    if (status == TUFF_OK)
+        status = model_plans_open(device, &options->description, &requested, &plans);
     bool saved = true;
     for (int i = 0; i < plans.count; i++)
         saved = tuning_end(&options->tune, plans.items[i].plan) && saved;
@@ -276,7 +291,8 @@ const cli_verb verb_plan = {
     .name = "plan",
     .operand = GRAPH_OPERAND,
     .summary = "Shows the tasks and memory of a GPT's or Llama's training step and next token, or of a graph file.",
-    .about = GRAPH_ABOUT "\nEach task lists the ops that were fused into it. The reference device has no plan to show, "
-                         "but --save-graph works.",
+    .about =
+        GRAPH_ABOUT "\nEach task lists the ops that were fused into it. Models larger than the device's memory can "
+                    "be described, too. The reference device has no plan to show, but --save-graph works.",
     .run = plan,
 };

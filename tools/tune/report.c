@@ -64,7 +64,7 @@ static int report_model(const report_options *self)
     tuff_device *device = cli_open_device(&tune_verb_report, self->common.selector, &code);
     if (!device)
         return code;
-    if (tuff_device_describe(device, &info) != TUFF_OK ||
+    if (tuff_device_describe(device, &info) != TUFF_OK || tuff_device_set_describe_only(device) != TUFF_OK ||
         model_plans_open(device, &self->description, &options, &plans) != TUFF_OK) {
         code =
             cli_fail_library(&tune_verb_report, self->description.file ? "compiling the graph" : "compiling the model");
