@@ -97,3 +97,10 @@ tuff_tensor *reversed(tuff_tensor *x)
     const int64_t count = tuff_tensor_shape(x).extent[0];
     return tuff_slice(x, &(int64_t){count - 1}, &(int64_t){-1}, &(int64_t){-1});
 }
+
+void expect_error(tuff_status status, tuff_status expected, const char *part)
+{
+    if (status != expected || !strstr(tuff_error(), part))
+        fail_msg("%s: \"%s\", not %s with \"%s\"", tuff_status_name(status), tuff_error(), tuff_status_name(expected),
+                 part);
+}

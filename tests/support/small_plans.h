@@ -23,5 +23,7 @@ int count_tasks(const tuff_plan *plan, const char *kind, const char *name);
 
 /* Returns the elements of a tensor of rank 1 in reverse order. */
 tuff_tensor *reversed(tuff_tensor *x);
+/* Checks that a call failed with this status, and with a message that contains `part`. */
+void expect_error(tuff_status status, tuff_status expected, const char *part);
 
 #endif

@@ -20,16 +20,10 @@
 #include "each_device.h"
 #include "failing_memory.h"
 #include "scratch_folder.h"
+#include "small_plans.h"
 #include "tuff.h"
 
 static const tuff_field one_number = {.name = "x", .dtype = TUFF_I32, .shape = {.rank = 0}};
-
-static void expect_error(tuff_status status, tuff_status expected, const char *part)
-{
-    if (status != expected || !strstr(tuff_error(), part))
-        fail_msg("%s: \"%s\", not %s with \"%s\"", tuff_status_name(status), tuff_error(), tuff_status_name(expected),
-                 part);
-}
 
 /* How a source of 40 samples fails. */
 typedef struct plot {
