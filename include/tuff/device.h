@@ -122,14 +122,15 @@ TUFF_API void tuff_device_close(tuff_device *device);
 /* Describes an open device, including the results of the self-test. */
 TUFF_API tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info);
 
-/* From now on, arrays and plans of the device get no memory, so that plans for models of any size can be described, as
-   on PyTorch's meta device: each must be compiled with describe_only and without measuring, else TUFF_E_USAGE. Writing
-   to an array does nothing; reading one is TUFF_E_USAGE. It lasts until the device is closed. TUFF_E_USAGE if arrays
-   exist already. */
+/* From now on, arrays and plans of the device get no memory, as on PyTorch's meta device, so that plans for models of
+   any size can be described, though each array must be one that the device could allocate. Every plan must be compiled
+   with describe_only and without measuring, else TUFF_E_USAGE; $TUFF_TUNE is taken for "cached" if it would measure.
+   Writing to an array does nothing; reading one is TUFF_E_USAGE. Imported arrays keep their memory. It lasts until the
+   device is closed. TUFF_E_USAGE if arrays, or plans with memory, exist already. */
 TUFF_API tuff_status tuff_device_set_describe_only(tuff_device *device);
 
-/* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress, on Vulkan
-   drivers for the CPU after 240 s. */
+/* Waits until all work submitted to the device has finished. TUFF_E_TIMEOUT after 30 s without progress; after
+   240 s on Vulkan drivers for the CPU, and on OpenCL if the work has not begun. */
 TUFF_API tuff_status tuff_device_wait(tuff_device *device);
 
 /* Work done since the device was opened, without the self-test. */

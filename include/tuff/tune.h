@@ -113,7 +113,7 @@ typedef struct tuff_tune_options {
    Who measures. Only the worker: a kernel that crashes its driver ends the worker, not the program. The candidate is
    never tried again, and the worker is restarted, at most twice. A worker that shows no sign of life for 30 s, or whose
    step takes longer than 60 s without one (TUFF_TUNE_WATCHDOG sets both, in seconds), is killed, which counts as a
-   crash. Two crashing candidates on a device within a day end all measuring on it for that day. The worker is the
+   crash. After two crashing candidates on a device within 24 hours, nothing is measured on it until one of them is older. The worker is the
    command-line tool of the same build: the file that TUFF_WORKER names, else ../bin/tuff relative to a shared library,
    else the installed tool; an empty TUFF_WORKER means none. It receives the graph, but no array contents, and allocates
    no memory for them. It inherits no files but the error stream, has its own process group, and ends when the program

@@ -1,6 +1,6 @@
 /* The compile pool: a few threads that compile the candidates which a search will try next, while the measuring thread
-   is busy with others. Used on GPUs only: a CPU's driver compiles on the same cores that run the kernels, so each would
-   disturb the other.
+   is busy with others. Used on GPUs only: on a CPU the compiler and the kernels share the cores, so compiling would
+   disturb the measurements.
 
    These threads assemble and compile what the measuring thread lowered, and do nothing else; they own no buffers or
    recordings. A job owns its candidate's launches until it is the candidate's turn. The programs that the threads build

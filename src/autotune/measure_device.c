@@ -167,8 +167,8 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
 
 enum { MAX_STRIKES = 2 };
 
-/* Whether the strike belongs to a compile-ahead thread of a process that has another strike to its name. All strikes of
-   one process have the same time; only one of them counts. */
+/* Whether the strike belongs to a compile-ahead thread of a process that has another strike which counts. All strikes
+   of one process have the same time; only one of them counts. */
 static bool is_redundant_strike(const tuning_session *self, const tune_record *strike, hash128 environment,
                                 uint64_t since)
 {

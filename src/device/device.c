@@ -103,8 +103,9 @@ tuff_status tuff_device_set_describe_only(tuff_device *device)
     TRY(tuff__device_begin(device));
     tuff_status status = TUFF_OK;
     if (device->counters.bytes_allocated > 0)
-        status = FAIL(TUFF_E_USAGE, "tuff_device_set_describe_only: %s has arrays: call it before they are made",
-                      device->info.selector);
+        status =
+            FAIL(TUFF_E_USAGE, "tuff_device_set_describe_only: %s has arrays or plans: call it before they are made",
+                 device->info.selector);
     else
         device->describes_only = true;
     return tuff__device_end(device, status);

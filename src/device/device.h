@@ -51,7 +51,7 @@ bool tuff__device_is_stuck(tuff_device *device);
 /* Sets how long a wait may see no progress before it returns TUFF_E_TIMEOUT; 0: the driver's default. */
 void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
 /* Returns for how long the device has been idle, in nanoseconds: since a call last submitted, read, wrote or waited; if
-   none ever did, the whole reading of the clock. 0: such a call is in progress, or some submission is not known to be
+   none ever did, the current value of the clock. 0: such a call is in progress, or some submission is not known to be
    done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
 /* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
@@ -67,9 +67,12 @@ tuff_status tuff__storage_create(tuff_device *device, uint64_t size, bool zeroed
 /* Makes a storage from an application's buffer, in the form that the driver takes, of at least size bytes. It never
    enters the pool. */
 tuff_status tuff__storage_import(tuff_device *device, const void *handle, uint64_t size, storage **out);
-/* Stands for memory of another process, for graphs that are compiled here and run there: it has a size and an identity
-   of its own, but no bytes. Reading and writing it is TUFF_E_USAGE, and it must not be bound. */
+/* Stands for memory of another process, for graphs that are compiled here and run there, or for memory that a device
+   which only describes plans does not allocate. It has a size and an identity of its own, but no bytes. Reading it is
+   TUFF_E_USAGE, and so is writing it unless the device only describes plans. It must not be bound. */
 tuff_status tuff__storage_create_placeholder(tuff_device *device, uint64_t size, bool is_imported, storage **out);
+/* TUFF_E_USAGE if it is such a storage. */
+tuff_status tuff__storage_check_bytes(const storage *storage);
 void tuff__storage_retain(storage *storage);
 void tuff__storage_release(storage *storage);          /* NULL is allowed; the last release returns it to the pool */
 driver_buffer *tuff__storage_buffer(storage *storage); /* NULL on the reference device */

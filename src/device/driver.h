@@ -1,6 +1,6 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids, never tensors or ops.
    The files of src/device validate and lock before they call a driver: every slot is called with the device's lock held
-   (except program_create, if a flag beside it says so), with arguments in range and sizes other than 0. A driver
+   (except program_create, if compiles_in_parallel is set), with arguments in range and sizes other than 0. A driver
    returns statuses, with a message made by FAIL; state.c makes the loss of a device permanent. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
@@ -184,8 +184,8 @@ typedef struct driver {
     int (*refused_dispatch)(const driver_recording *recording);
     /* May be NULL. Called after an out-of-memory failure: whether the device accepts no more work at all. */
     bool (*is_lost)(driver_device *device);
-    /* Waits, never endlessly: returns TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress; OpenCL: 8
-       times as long for work that has not begun, because drivers compile late). */
+    /* Waits, never endlessly: returns TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress; 240
+       s, because drivers compile late, for OpenCL work that has not begun and on Vulkan drivers for the CPU). */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. Sets the limit of later waits; 0: the initial one. */
     void (*set_timeout)(driver_device *device, uint64_t nanoseconds);

@@ -20,7 +20,7 @@ struct storage {
     _Atomic uint64_t version;
     bool imported;        /* owned by the application: never pooled, not counted */
     bool marked_imported; /* the compiler treats it as imported */
-    bool is_placeholder;  /* placeholder for memory that is elsewhere: never pooled, not counted */
+    bool is_placeholder;  /* has no bytes, see tuff__storage_create_placeholder: never pooled, not counted */
     storage *next;        /* in the pool */
 };
 
@@ -337,7 +337,7 @@ static bool is_described(const storage *memory)
     return memory->is_placeholder && memory->device->describes_only;
 }
 
-static tuff_status check_has_bytes(const storage *memory)
+tuff_status tuff__storage_check_bytes(const storage *memory)
 {
     if (!memory->is_placeholder)
         return TUFF_OK;
@@ -350,9 +350,13 @@ static tuff_status check_has_bytes(const storage *memory)
 tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
 {
     TRY(check_range(memory, offset, size));
-    if (size == 0 || is_described(memory))
+    if (size == 0)
         return TUFF_OK;
-    TRY(check_has_bytes(memory));
+    if (is_described(memory)) {
+        tuff__storage_touch(memory);
+        return TUFF_OK;
+    }
+    TRY(tuff__storage_check_bytes(memory));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
@@ -370,7 +374,7 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     TRY(check_range(memory, offset, size));
     if (size == 0)
         return TUFF_OK;
-    TRY(check_has_bytes(memory));
+    TRY(tuff__storage_check_bytes(memory));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)
@@ -389,10 +393,14 @@ tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from
 {
     TRY(check_range(from, from_offset, size));
     TRY(check_range(to, to_offset, size));
-    if (size == 0 || is_described(to))
+    if (size == 0)
         return TUFF_OK;
-    TRY(check_has_bytes(from));
-    TRY(check_has_bytes(to));
+    if (is_described(to)) {
+        tuff__storage_touch(to);
+        return TUFF_OK;
+    }
+    TRY(tuff__storage_check_bytes(from));
+    TRY(tuff__storage_check_bytes(to));
     TRY(tuff__device_begin_work(device));
     tuff_status status = TUFF_OK;
     if (device->driver)

@@ -75,8 +75,8 @@ static tuff_status check_transfers(const staging *self, const staging_transfer *
             transfer->staging_offset > self->size || transfer->size > self->size - transfer->staging_offset)
             return FAIL(TUFF_E_USAGE, "a staged copy of %llu bytes is out of range",
                         (unsigned long long)transfer->size);
-        if (tuff__storage_buffer(transfer->storage) == NULL && tuff__storage_host(transfer->storage) == NULL)
-            return FAIL(TUFF_E_USAGE, "cannot copy to or from memory that is only described");
+        if (transfer->size > 0)
+            TRY(tuff__storage_check_bytes(transfer->storage));
     }
     return TUFF_OK;
 }

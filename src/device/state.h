@@ -14,7 +14,7 @@ struct tuff_device {
     tuff_device_info info;
     mutex lock;
     bool lost; /* sticky: every later call fails with lost_message */
-    bool describes_only; /* its storages get no memory; set before the first, so it can be read without the lock */
+    _Atomic bool describes_only; /* its storages get no memory; can be read without the lock */
     bool has_timed_out; /* the last wait for all submissions ended without progress */
     char lost_message[256];
     tuff_device_counters counters;

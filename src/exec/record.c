@@ -219,6 +219,8 @@ static tuff_status build_commands(executable *self, const recording_options *opt
     }
     if (options->describes_only)
         return TUFF_OK;
+    if (tuff__device_describes_only(self->launches.device)) /* since another thread said so */
+        return FAIL(TUFF_E_USAGE, "compile: the device only describes plans (tuff_device_set_describe_only)");
     TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
     TRY(tuff__storage_create(self->launches.device, size, false, &self->parameters));

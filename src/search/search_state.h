@@ -11,7 +11,7 @@ enum { FULL_SAMPLES = 8 };
 /* The origin of a candidate, which decides between equally fast ones: the lower rank wins. */
 enum { RANK_CACHED, RANK_DEFAULT, RANK_PORTFOLIO, RANK_FOUND = 1 << 20 };
 
-/* A candidate that was picked. It waits until it is tried. */
+/* A candidate that was picked, whether it was tried or still waits for that. */
 typedef struct candidate {
     search_candidate handle; /* its slot is -1 while it is neither announced nor compiled */
     uint64_t nanoseconds;    /* the median, scaled to the clocks at the beginning */

@@ -34,7 +34,7 @@ typedef struct journal journal;
 tuff_status tuff__journal_open(const char *folder, journal **out);
 void tuff__journal_close(journal *self);                /* removes the file; NULL is allowed */
 /* For a process that is about to exit through no fault of the candidates in flight: removes the file, so that no
-   candidate is blamed, whatever threads enter meanwhile. May be called in a signal handler. Frees nothing. */
+   candidate is blamed, even if other threads enter some meanwhile. May be called in a signal handler. Frees nothing. */
 void tuff__journal_abandon(const journal *self);
 const char *tuff__journal_error(const journal *self); /* "" if there is a file */
 

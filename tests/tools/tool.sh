@@ -286,7 +286,12 @@ if [ "$first" != reference ]; then
     expect 0 "dispatches" "$tuff" plan --device "$first" $small
     # A description needs no memory: the weights and moments of this model take 28 GiB.
     case $first in
-    opencl*) expect 0 "plan hash" "$tuff" plan --device "$first" --layers 3 --heads 64 --width 8192 --context 64 --batch 1 --summary ;;
+    opencl*)
+        expect 0 "plan hash" "$tuff" plan --device "$first" --layers 3 --heads 64 --width 8192 --context 64 --batch 1 --summary --save-graph large
+        grep '^plan hash' out | head -1 >hashes
+        expect 0 "plan hash" "$tuff" plan --device "$first" large --summary
+        grep '^plan hash' out | cmp -s - hashes || fail "a large model's graph has another plan: $(cat out)"
+        ;;
     esac
     # Winners that one run of the tuner finds are known to the next, even if its budget ends before all keys are
     # measured; in a thorough run the next ones continue until nothing is left to measure.

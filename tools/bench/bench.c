@@ -59,7 +59,8 @@ static int check_suites(const bench *self)
             return cli_fail(&verb_bench, EXIT_USAGE, "the suite graph needs a graph file");
     }
     if (self->json && self->markdown_path && strcmp(self->markdown_path, "-") == 0)
-        return cli_fail(&verb_bench, EXIT_USAGE, "--json and --markdown - both write to standard output");
+        return cli_fail(&verb_bench, EXIT_USAGE,
+                        "--json and \"--markdown -\" cannot be combined: both write to standard output");
     return EXIT_DONE;
 }
 

@@ -5,11 +5,11 @@
 
 /* Of a shorter submission it is only known that it was short: the measurement includes launching and waiting. */
 #define MIN_SECONDS 0.02
-/* The scale assumed for a program that has not run, on a device that is known: so much do kernels differ in how well
-   the model fits. */
+/* The smallest scale assumed for a program that has not run, on a device that has been measured: the model's error
+   differs by about this factor between kernels. */
 #define NEW_PROGRAM_SCALE 4.0
-/* Smallest share that counts, in modelled seconds: less is mostly launch cost, and says nothing about other
-   programs. */
+/* Shares of fewer modelled seconds do not raise the device's scale: their time is mostly launch cost, which says
+   nothing about other programs. */
 #define MIN_SHARE 1e-4
 /* The smallest factor by which one submission can lower a scale. */
 #define MIN_FALL 0.7
@@ -98,8 +98,8 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     self->scale = lowest > fallen ? lowest : fallen;
 }
 
-/* is_exact: the submission took this long; else at most this long, from which it only follows if the prediction was too
-   high. */
+/* is_exact: the submission took exactly this long. Otherwise it took at most this long, which can only show that the
+   prediction was too high. */
 static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
 {
     const double predicted = predict_all(self, mark);

@@ -43,18 +43,23 @@ static tuff_dtype read_dtype(graph_reader *self)
     return (tuff_dtype)tuff__get_below(self->from, TUFF_BOOL + 1);
 }
 
-/* Checks the total size against the device's memory: the device itself refuses an allocation that is too large, but not
-   always a total that is. */
+/* The device itself refuses an allocation that is too large, but not always a total that is. */
+static tuff_status check_total(const graph_reader *self, uint64_t size, uint64_t all)
+{
+    const tuff_device_info *info = tuff__device_info(self->device);
+    const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
+    if (tuff__device_describes_only(self->device) || (size <= limit && all <= limit - size))
+        return TUFF_OK;
+    return FAIL(TUFF_E_LIMIT, "the arrays of the graph need more memory than the %llu bytes of %s",
+                (unsigned long long)limit, info->selector);
+}
+
 static tuff_status make_storage(graph_reader *self, uint64_t size, bool is_imported, uint64_t *all)
 {
     storage **out = &self->storages[self->storage_count];
     if (self->memory == GRAPH_PLACEHOLDERS)
         return tuff__storage_create_placeholder(self->device, size, is_imported, out);
-    const tuff_device_info *info = tuff__device_info(self->device);
-    const uint64_t limit = info->memory_size > 0 ? info->memory_size : info->max_allocation;
-    if (size > limit || *all > limit - size)
-        return FAIL(TUFF_E_LIMIT, "the arrays of the graph need more memory than the %llu bytes of %s",
-                    (unsigned long long)limit, info->selector);
+    TRY(check_total(self, size, *all));
     *all += size;
     TRY(tuff__storage_create(self->device, size, true, out));
     if (is_imported)
