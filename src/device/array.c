@@ -170,5 +170,6 @@ uint64_t tuff__array_end(const tuff_array *array)
 
 bool tuff__arrays_overlap(const tuff_array *a, const tuff_array *b)
 {
-    return a->storage == b->storage && a->offset < tuff__array_end(b) && b->offset < tuff__array_end(a);
+    const bool has_elements = tuff_shape_count(a->shape) > 0 && tuff_shape_count(b->shape) > 0;
+    return has_elements && a->storage == b->storage && a->offset < tuff__array_end(b) && b->offset < tuff__array_end(a);
 }

@@ -13,8 +13,19 @@ static void free_device(tuff_device *device)
         tuff__pool_trim(device);
         device->driver->close(device->handle);
     }
+    tuff__mutex_destroy(&device->host_run);
     tuff__mutex_destroy(&device->lock);
     tuff__free(device);
+}
+
+static tuff_status create_locks(tuff_device *device)
+{
+    if (tuff__mutex_create(&device->lock) != 0)
+        return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
+    if (tuff__mutex_create(&device->host_run) == 0)
+        return TUFF_OK;
+    tuff__mutex_destroy(&device->lock);
+    return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
 }
 
 /* Opens the choice into device or, if handles is not NULL, wraps an application's own objects. */
@@ -46,12 +57,13 @@ static tuff_status make_device(device_choice choice, const void *handles, uint64
     tuff_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;
-    if (tuff__mutex_create(&device->lock) != 0) {
+    tuff_status status = create_locks(device);
+    if (status != TUFF_OK) {
         tuff__free(device);
-        return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
+        return status;
     }
     device->compile_limit = compile_limit;
-    tuff_status status = connect(device, choice, handles);
+    status = connect(device, choice, handles);
     if (status != TUFF_OK) {
         free_device(device);
         return status;

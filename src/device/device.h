@@ -80,6 +80,9 @@ void *tuff__storage_host(storage *storage);            /* the bytes on the refer
 /* Bracket uses of those bytes: no other thread uses the device in between. */
 void tuff__host_begin(tuff_device *device);
 void tuff__host_end(tuff_device *device);
+/* Bracket a run on the reference device: no other run and no write begins in between, as on a device with a queue. */
+void tuff__host_run_begin(tuff_device *device);
+void tuff__host_run_end(tuff_device *device);
 uint64_t tuff__storage_size(const storage *storage);
 uint64_t tuff__storage_version(const storage *storage);
 bool tuff__storage_is_imported(const storage *storage); /* the application may write to it unnoticed */

@@ -298,6 +298,16 @@ void tuff__host_end(tuff_device *device)
     tuff__unlock(&device->lock);
 }
 
+void tuff__host_run_begin(tuff_device *device)
+{
+    tuff__lock(&device->host_run);
+}
+
+void tuff__host_run_end(tuff_device *device)
+{
+    tuff__unlock(&device->host_run);
+}
+
 uint64_t tuff__storage_size(const storage *memory)
 {
     return memory->size;
@@ -347,6 +357,20 @@ tuff_status tuff__storage_check_bytes(const storage *memory)
                : FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
 }
 
+static tuff_status write_host(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
+{
+    tuff__host_run_begin(device);
+    tuff_status status = tuff__device_begin_work(device);
+    if (status == TUFF_OK) {
+        memcpy((unsigned char *)memory->host + offset, data, (size_t)size);
+        device->counters.writes++;
+        tuff__storage_touch(memory);
+        status = tuff__device_end_work(device, TUFF_OK);
+    }
+    tuff__host_run_end(device);
+    return status;
+}
+
 tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
 {
     TRY(check_range(memory, offset, size));
@@ -357,12 +381,10 @@ tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t o
         return TUFF_OK;
     }
     TRY(tuff__storage_check_bytes(memory));
+    if (!device->driver)
+        return write_host(device, memory, offset, data, size);
     TRY(tuff__device_begin_work(device));
-    tuff_status status = TUFF_OK;
-    if (device->driver)
-        status = device->driver->buffer_write(device->handle, memory->buffer, offset, data, size);
-    else
-        memcpy((unsigned char *)memory->host + offset, data, (size_t)size);
+    tuff_status status = device->driver->buffer_write(device->handle, memory->buffer, offset, data, size);
     if (status == TUFF_OK)
         device->counters.writes++;
     tuff__storage_touch(memory);
@@ -388,6 +410,20 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     return tuff__device_end_work(device, status);
 }
 
+static tuff_status copy_on_host(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
+                                uint64_t to_offset, uint64_t size)
+{
+    tuff__host_run_begin(device);
+    tuff_status status = tuff__device_begin_work(device);
+    if (status == TUFF_OK) {
+        memcpy((unsigned char *)to->host + to_offset, (const unsigned char *)from->host + from_offset, (size_t)size);
+        tuff__storage_touch(to);
+        status = tuff__device_end_work(device, TUFF_OK);
+    }
+    tuff__host_run_end(device);
+    return status;
+}
+
 tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
                                uint64_t to_offset, uint64_t size)
 {
@@ -401,12 +437,11 @@ tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from
     }
     TRY(tuff__storage_check_bytes(from));
     TRY(tuff__storage_check_bytes(to));
+    if (!device->driver)
+        return copy_on_host(device, from, from_offset, to, to_offset, size);
     TRY(tuff__device_begin_work(device));
-    tuff_status status = TUFF_OK;
-    if (device->driver)
-        status = device->driver->buffer_copy(device->handle, from->buffer, from_offset, to->buffer, to_offset, size);
-    else
-        memcpy((unsigned char *)to->host + to_offset, (const unsigned char *)from->host + from_offset, (size_t)size);
+    const tuff_status status =
+        device->driver->buffer_copy(device->handle, from->buffer, from_offset, to->buffer, to_offset, size);
     tuff__storage_touch(to);
     return tuff__device_end_work(device, status);
 }

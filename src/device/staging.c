@@ -121,12 +121,16 @@ static tuff_status transfer_all(staging *self, const staging_transfer *transfers
     TRY(check_transfers(self, transfers, count));
     if (self->driver)
         return enqueue(self, transfers, count, upload);
+    if (upload)
+        tuff__host_run_begin(self->device);
     tuff__host_begin(self->device);
     for (int i = 0; i < count; i++)
         if (transfers[i].size > 0)
             copy_on_host(self, &transfers[i], upload);
     touch_all(transfers, count, upload);
     tuff__host_end(self->device);
+    if (upload)
+        tuff__host_run_end(self->device);
     return TUFF_OK;
 }
 

@@ -13,6 +13,7 @@ struct tuff_device {
     driver driver_override;       /* what driver points at if some of the driver's calls are replaced */
     tuff_device_info info;
     mutex lock;
+    mutex host_run; /* the reference device: held during a run and during writes; taken before the lock */
     bool lost; /* sticky: every later call fails with lost_message */
     _Atomic bool describes_only; /* its storages get no memory; can be read without the lock */
     bool has_timed_out; /* the last wait for all submissions ended without progress */

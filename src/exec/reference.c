@@ -382,9 +382,8 @@ static void commit_assigns(reference_plan *plan)
     tuff__host_end(plan->graph->device);
 }
 
-tuff_status tuff__reference_run(reference_plan *plan)
+static tuff_status run(reference_plan *plan)
 {
-    TRY(check_inputs_written(plan));
     TRY(load_arrays(plan));
     for (int i = 0; i < plan->graph->node_count; i++) {
         TRY(run_node(plan, plan->graph->nodes[i]));
@@ -393,6 +392,15 @@ tuff_status tuff__reference_run(reference_plan *plan)
     commit_assigns(plan);
     plan->has_run = true;
     return TUFF_OK;
+}
+
+tuff_status tuff__reference_run(reference_plan *plan)
+{
+    TRY(check_inputs_written(plan));
+    tuff__host_run_begin(plan->graph->device);
+    const tuff_status status = run(plan);
+    tuff__host_run_end(plan->graph->device);
+    return status;
 }
 
 static tuff_status check_has_run(const reference_plan *plan, const char *name)

@@ -33,13 +33,6 @@ void tuff_output(tuff_graph *graph, const char *name, tuff_tensor *tensor)
         graph->outputs[graph->output_count++] = (graph_output){copy, tensor};
 }
 
-/* Whether two arrays share bytes: both may be views of one storage. */
-static bool overlap(const tuff_array *a, const tuff_array *b)
-{
-    return a->storage == b->storage && a->offset < b->offset + tuff_array_size(b) &&
-           b->offset < a->offset + tuff_array_size(a);
-}
-
 static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tuff_tensor *value)
 {
     if (value->dtype != array->dtype)
@@ -50,7 +43,7 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
         tuff__graph_fail(graph, TUFF_E_SHAPE, "assign: %s := %s: the shapes differ", SHAPE_TEXT(array->shape),
                          SHAPE_TEXT(value->shape));
     for (int i = 0; i < graph->assign_count; i++)
-        if (overlap(array, graph->assigns[i]->attributes.array))
+        if (tuff__arrays_overlap(array, graph->assigns[i]->attributes.array))
             tuff__graph_fail(graph, TUFF_E_USAGE, "assign: %s overlaps %s, which is assigned already",
                              SHAPE_TEXT(array->shape), SHAPE_TEXT(graph->assigns[i]->attributes.array->shape));
     return graph->status == TUFF_OK;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "train/checkpoint.h"
 #include "train/state.h"
@@ -245,15 +246,21 @@ static const char *average_name(const tuff_file *file, const char *name, char *b
     return *found ? buffer : name;
 }
 
+/* Returns `otherwise` if the file has no such counter. */
+static int32_t read_counter(const tuff_file *file, const char *name, int32_t otherwise)
+{
+    tuff_file_tensor tensor;
+    int32_t count = otherwise;
+    if (tuff_file_find(file, name, &tensor) == TUFF_OK && tensor.dtype == TUFF_I32 && tensor.size == sizeof count)
+        memcpy(&count, tensor.data, sizeof count);
+    return count;
+}
+
 /* Whether the file was saved after the first step. Before it, averages are zeros, and the parameters themselves are
    used. */
 static bool has_stepped(const tuff_file *file)
 {
-    tuff_file_tensor tensor;
-    int32_t steps = 1;
-    if (tuff_file_find(file, COUNTER_NAME, &tensor) == TUFF_OK && tensor.size == sizeof steps)
-        memcpy(&steps, tensor.data, sizeof steps);
-    return steps > 0;
+    return read_counter(file, COUNTER_NAME, 1) > 0;
 }
 
 /* self must list parameters only. */
@@ -317,6 +324,16 @@ static tuff_status read_tensors(state_list *self, const char *path, const tuff_f
     return TUFF_OK;
 }
 
+static void warn_about_batches(const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
+{
+    const int32_t steps = read_counter(file, COUNTER_NAME, 0), batches = read_counter(file, BATCHES_NAME, steps);
+    if (optimizer != NULL && optimizer->batches == NULL && batches != steps)
+        tuff__log(TUFF_LOG_WARNING,
+                  "%s: the run had %" PRId32 " batches in %" PRId32 " steps, and goes on at batch %" PRId32
+                  ": this optimizer neither accumulates gradients nor scales the loss, and counts no batches",
+                  path, batches, steps, steps);
+}
+
 /* Checks the whole file before changing anything on the device. */
 static tuff_status load(state_list *self, const char *path, const tuff_file *file, tuff_parameters *parameters,
                         tuff_optimizer *optimizer, bool averages)
@@ -328,6 +345,7 @@ static tuff_status load(state_list *self, const char *path, const tuff_file *fil
     TRY(tuff__list_state(parameters, optimizer, self));
     TRY(averages ? read_averages(self, path, file) : read_tensors(self, path, file, optimizer));
     TRY(check_whole_step(self, path, averages ? NULL : optimizer));
+    warn_about_batches(path, file, averages ? NULL : optimizer);
     return tuff__state_write(self);
 }
 

@@ -1,5 +1,6 @@
 /* The additional names of a saved checkpoint: one with its step, of which the last ones are kept, and that of the best
    one. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +24,13 @@ static tuff_status add_step(const char *name, void *state)
     step_list *self = state;
     const char *digits = name + self->prefix;
     const size_t length = strlen(digits);
-    int64_t step = 0;
     /* Accepts only numbers as this file writes them, no other names with the same prefix. */
-    if (length == 0 || length > 18 || strspn(digits, "0123456789") != length || (digits[0] == '0' && length > 1))
+    if (length == 0 || strspn(digits, "0123456789") != length || (digits[0] == '0' && length > 1))
         return TUFF_OK;
-    for (size_t i = 0; i < length; i++)
-        step = step * 10 + (digits[i] - '0');
+    errno = 0;
+    const int64_t step = strtoll(digits, NULL, 10);
+    if (errno != 0)
+        return TUFF_OK;
     if (!GROW(self->steps, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
     self->steps[self->count++] = step;

@@ -53,11 +53,11 @@ static tuff_tensor *after_warmup(const tuff_optimizer_options *options, tuff_ten
     }
 }
 
-tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *step)
+tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *counter, tuff_tensor *step)
 {
-    if (options->steps_per_epoch > 0) {
+    if (options->steps_per_epoch > 0) { /* whole numbers are exact beyond 2^24, where those of `step` are not */
         tuff_tensor *length = tuff_constant(tuff_tensor_graph(step), TUFF_I32, (double)options->steps_per_epoch);
-        step = tuff_cast(tuff_div(tuff_cast(step, TUFF_I32), length), TUFF_F32);
+        step = tuff_cast(tuff_div(counter, length), TUFF_F32);
     }
     if (options->schedule == TUFF_SCHEDULE_ONE_CYCLE)
         return one_cycle(options, step);

@@ -1,6 +1,9 @@
 /* The part of a graph that turns a loss into an update. Gradients are gathered into slabs in the layout of the
    parameters (the compiler writes them directly to their place), so that norm, clipping and update are a few dispatches
    over whole slabs. A step is one graph, or two: one plan accumulates gradients, with which the other begins. */
+#include <stdio.h>
+
+#include "graph/graph.h"
 #include "train/masks.h"
 #include "train/rules.h"
 #include "train/scaling.h"
@@ -407,9 +410,10 @@ static tuff_status build_update(step *self, tuff_optimizer_tensors *made)
     begin_scaling(self, made);
     sum_squares(self);
     made->gradient_norm = clip_norms(self);
-    self->done = tuff_cast(tuff_array_tensor(graph, optimizer->counter), TUFF_F32);
+    tuff_tensor *counter = tuff_array_tensor(graph, optimizer->counter);
+    self->done = tuff_cast(counter, TUFF_F32);
     self->rate = optimizer->rate ? tuff_array_tensor(graph, optimizer->rate)
-                                 : tuff__learning_rate(&optimizer->options, self->done);
+                                 : tuff__learning_rate(&optimizer->options, counter, self->done);
     made->learning_rate = self->rate;
     if (optimizer->options.tensor_norms)
         TRY(list_norms(self, made));
@@ -436,6 +440,12 @@ static tuff_status end_step(step *self, tuff_status status)
     tuff__free(self->slabs);
     tuff__free(self->masks);
     (void)tuff_graph_phase(self->graph, self->phase);
+    if (status != TUFF_OK && tuff_graph_status(self->graph) == TUFF_OK) {
+        /* Part of a step must not be compiled. */
+        char reason[TUFF_ERROR_SIZE];
+        (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+        tuff__graph_fail(self->graph, status, "%s", reason);
+    }
     TRY(status);
     if (tuff_graph_status(self->graph) != TUFF_OK)
         return FAIL(tuff_graph_status(self->graph), "%s", tuff_graph_error(self->graph));

@@ -135,7 +135,7 @@ struct tuff_optimizer {
 bool tuff__is_trained(const tuff_optimizer *optimizer, const parameter *item);
 
 /* Returns the learning rate of a step, as an f32 scalar. step: number of steps done before, an f32 scalar. */
-tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *step);
+tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *counter, tuff_tensor *step);
 
 /* Return a constant in the graph of another tensor, and x · factor. */
 tuff_tensor *tuff__f32(tuff_tensor *like, double value);

@@ -276,6 +276,28 @@ static void overlapping_assigns_are_an_error(void **state)
     for_drawn_devices(refuse_overlap);
 }
 
+/* An array without elements shares none, wherever in another one it lies. */
+static void assign_around(tuff_device *device)
+{
+    const float before[] = {1, 2, 3, 4}, after[] = {-1, -2, -3, -4};
+    tuff_array *whole = make_array(device, TUFF_F32, 4, before), *empty = tuff_array_view(whole, 2, TUFF_SHAPE(0));
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_assign(graph, whole, tuff_neg(tuff_array_tensor(graph, whole)));
+    tuff_assign(graph, empty, tuff_neg(tuff_array_tensor(graph, empty)));
+    tuff_plan *plan = compile_plan(graph);
+    run_plan(plan);
+    expect_array(whole, after);
+    destroy_plan(plan, graph);
+    tuff_array_destroy(empty);
+    tuff_array_destroy(whole);
+}
+
+static void empty_arrays_overlap_with_none(void **state)
+{
+    (void)state;
+    for_drawn_devices(assign_around);
+}
+
 /* Two parts of a slab are assigned from each other, while the whole slab is read. */
 static void use_views(tuff_device *device)
 {
@@ -483,6 +505,7 @@ int main(void)
         cmocka_unit_test(old_elements_are_read_before_new_ones_are_stored),
         cmocka_unit_test(factors_may_be_assigned_anywhere),
         cmocka_unit_test(overlapping_assigns_are_an_error),
+        cmocka_unit_test(empty_arrays_overlap_with_none),
         cmocka_unit_test(views_of_one_slab_are_assigned_apart),
         cmocka_unit_test(a_part_may_become_its_neighbour),
         cmocka_unit_test(a_value_may_be_output_and_assigned),

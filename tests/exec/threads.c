@@ -189,6 +189,38 @@ static void arrays_are_seen_whole(void **state)
     for_drawn_devices(share_arrays);
 }
 
+static void *add_ones(void *context)
+{
+    worker *self = context;
+    tuff_graph *graph = tuff_graph_create(self->device);
+    tuff_assign(graph, counter, tuff_add(tuff_array_tensor(graph, counter), tuff_constant(graph, TUFF_F32, 1)));
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    for (int run = 0; run < SHARED_RUNS && !self->failure[0]; run++)
+        if (plan == NULL || tuff_plan_run(plan) != TUFF_OK)
+            note(self, "run");
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return NULL;
+}
+
+static void count_together(tuff_device *device)
+{
+    static float values[LENGTH];
+    counter = tuff_array_create(device, TUFF_F32, TUFF_SHAPE(LENGTH));
+    run_threads(add_ones, device);
+    assert_int_equal(tuff_array_read(counter, values, sizeof values), TUFF_OK);
+    for (int i = 0; i < LENGTH; i++)
+        if (values[i] != THREADS * SHARED_RUNS)
+            fail_msg("element %d is %g after %d runs", i, (double)values[i], THREADS * SHARED_RUNS);
+    tuff_array_destroy(counter);
+}
+
+static void no_update_is_lost(void **state)
+{
+    (void)state;
+    for_each_device(count_together);
+}
+
 /* A plan that samples keeps a repacked copy of the weights, and another thread's plan assigns weights and bias. That
    plan's submission is held until the sampling thread has asked for a run, which then has to see both as assigned. */
 enum { WEIGHTS = 64, SAMPLES = 16 };
@@ -327,6 +359,7 @@ int main(void)
         cmocka_unit_test(errors_are_of_the_thread),
         cmocka_unit_test(two_threads_share_a_device),
         cmocka_unit_test(arrays_are_seen_whole),
+        cmocka_unit_test(no_update_is_lost),
         cmocka_unit_test(runs_see_all_that_another_plan_assigned),
         cmocka_unit_test(devices_open_and_close_side_by_side),
     };

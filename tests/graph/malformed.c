@@ -149,6 +149,7 @@ ATTENTION_CASE(attention_bias_dtype, .bias = tuff_cast(HEADS(3, 6), TUFF_F16))
 ATTENTION_CASE(attention_bias_foreign, .bias = on->foreign)
 ATTENTION_CASE(attention_dropout, .dropout = -0.25)
 ATTENTION_CASE(attention_dropout_nan, .dropout = NAN)
+ATTENTION_CASE(attention_scale, .scale = 1e39)
 ATTENTION_CASE(attention_window, .window = -3)
 CASE(attention_widths, tuff_attention(HEADS(2, 3, 4, 5), HEADS(2, 6, 2, 6), HEADS(2, 6, 2, 7), NULL))
 CASE(attention_heads, tuff_attention(HEADS(2, 3, 4, 5), HEADS(2, 6, 3, 5), HEADS(2, 6, 3, 7), NULL))
@@ -269,6 +270,7 @@ static const struct {
     ROW(attention_bias_foreign, E_USAGE, "attention"),
     ROW(attention_dropout, E_USAGE, "attention", "-0.25"),
     ROW(attention_dropout_nan, E_USAGE, "attention", "nan"),
+    ROW(attention_scale, E_USAGE, "attention", "1e+39"),
     ROW(attention_window, E_USAGE, "attention", "-3"),
     ROW(attention_widths, E_SHAPE, "attention", "[2,6,2,6]"),
     ROW(attention_heads, E_SHAPE, "attention", "[2,6,3,5]"),

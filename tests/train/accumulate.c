@@ -252,6 +252,41 @@ static void check_averages_load(tuff_device *device)
     tuff_parameters_destroy(loaded);
 }
 
+static void count_warnings(void *user, tuff_log_level level, const char *message)
+{
+    *(int *)user += level == TUFF_LOG_WARNING && strstr(message, "counts no batches") != NULL;
+}
+
+/* An optimizer that counts no batches says that those of the saved run are lost. */
+static void check_lost_batches(tuff_device *device)
+{
+    const char *path = scratch_path("lost");
+    tuff_optimizer_options options = defaults(NULL);
+    trainer whole = make(device, &options);
+    int warnings = 0;
+    trainer_step(&whole, 0);
+    assert_int_equal(tuff_checkpoint_save(path, whole.parameters, whole.optimizer, NULL, NULL, 0), TUFF_OK);
+    options.accumulate = 0;
+    tuff_optimizer *plain = tuff_optimizer_create(whole.parameters, &options);
+    tuff_set_log(count_warnings, &warnings);
+    assert_int_equal(tuff_checkpoint_load(path, whole.parameters, whole.optimizer), TUFF_OK);
+    assert_int_equal(warnings, 0);
+    assert_int_equal(tuff_checkpoint_load(path, whole.parameters, plain), TUFF_OK);
+    assert_int_equal(warnings, 1);
+    tuff_set_log(NULL, NULL);
+    assert_int_equal(read_count(tuff_optimizer_batch_counter(plain)), 1);
+    tuff_optimizer_destroy(plain);
+    trainer_drop(&whole);
+}
+
+static void lost_batches_are_reported(void **state)
+{
+    (void)state;
+    tuff_device *device = tuff_device_open("reference");
+    check_lost_batches(device);
+    tuff_device_close(device);
+}
+
 static void check_refusals(tuff_device *device)
 {
     tuff_parameters *parameters = tuff_parameters_create(device, specs, SPEC_COUNT);
@@ -326,6 +361,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(another_number_of_parts_goes_on_at_a_whole_step, scratch_folder_make,
                                         scratch_folder_remove),
         cmocka_unit_test_setup_teardown(averages_are_loaded_as_parameters, scratch_folder_make, scratch_folder_remove),
+        cmocka_unit_test_setup_teardown(lost_batches_are_reported, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(the_wrong_function_is_refused),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -162,6 +162,12 @@ static void check_names(tuff_device *device)
     const tuff_checkpoint_options last = {.keys = keys, .texts = texts, .metadata_count = 1, .step = 11, .keep = 1};
     assert_int_equal(tuff_checkpoint_save_as(scratch_path("c"), self.parameters, self.optimizer, &last), TUFF_OK);
     assert_string_equal(scratch_list(), "c c.best c.prev c.step-007 c.step-11 c.step-2.bak c.step-900 third ");
+    /* The time in nanoseconds as a step. */
+    for (int64_t i = 0; i < 2; i++) {
+        const tuff_checkpoint_options late = {.step = 1764000000000000000 + i, .keep = 1};
+        assert_int_equal(tuff_checkpoint_save_as(scratch_path("c"), self.parameters, self.optimizer, &late), TUFF_OK);
+    }
+    assert_string_equal(scratch_list(), "c c.best c.prev c.step-007 c.step-1764000000000000001 c.step-2.bak third ");
     assert_int_equal(tuff_checkpoint_writer_destroy(writer), TUFF_OK);
     drop_training(&self);
 }

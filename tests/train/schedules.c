@@ -57,6 +57,29 @@ static void check_schedule(tuff_device *device, const tuff_optimizer_options *op
     trainer_drop(&self);
 }
 
+/* Epochs begin at their exact step where f32 cannot tell steps apart. */
+static void check_late_epochs(tuff_device *device)
+{
+    const tuff_optimizer_options options = {
+        .learning_rate = 0.1, .schedule = TUFF_SCHEDULE_LINEAR, .total_steps = 100, .steps_per_epoch = 1000000};
+    trainer self = make(device, &options);
+    trainer_write_gradients(&self, 0);
+    for (int32_t step = 33999998; step <= 34000001; step++) {
+        assert_int_equal(tuff_array_write(tuff_optimizer_counter(self.optimizer), &step, sizeof step), TUFF_OK);
+        assert_int_equal(tuff_plan_run(self.plan), TUFF_OK);
+        const double got = (double)trainer_float(&self, "rate"), wanted = plain_rate(&options, step);
+        if (!(fabs(got - wanted) <= 2e-6 * options.learning_rate))
+            fail_msg("the rate of step %d is %.9g, not %.9g", (int)step, got, wanted);
+    }
+    trainer_drop(&self);
+}
+
+static void epochs_begin_on_time(void **state)
+{
+    (void)state;
+    for_drawn_devices(check_late_epochs);
+}
+
 static void check_all(tuff_device *device)
 {
     const tuff_optimizer_options all[] = {
@@ -167,6 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_follow_the_schedule),
+        cmocka_unit_test(epochs_begin_on_time),
         cmocka_unit_test_setup_teardown(a_program_may_write_the_rate, scratch_folder_make, scratch_folder_remove),
         cmocka_unit_test(schedules_without_an_end_are_refused),
     };

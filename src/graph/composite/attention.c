@@ -230,6 +230,9 @@ static bool options_are_legal(tuff_graph *graph, const tuff_tensor *q, const att
     if (!(options->dropout >= 0 && options->dropout <= 1))
         tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the dropout probability %g must be between 0 and 1",
                          SHAPE_TEXT(q->shape), options->dropout);
+    if (!isfinite((float)options->scale)) /* kernels use f32 */
+        tuff__graph_fail(graph, TUFF_E_USAGE, "attention: %s: the scale %g is not a finite f32 number",
+                         SHAPE_TEXT(q->shape), options->scale);
     return graph->status == TUFF_OK;
 }
 
