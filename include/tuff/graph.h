@@ -89,9 +89,10 @@ typedef enum tuff_family {
                              fails with TUFF_E_UNSUPPORTED if the self-test did not prove such reads */
     TUFF_FAMILY_COOPERATIVE /* matmuls and attention on matrix units, for operands of f16, of bf16 if the units support
                                it, or that the plan's precision rounds to one of these; other kernels as by default.
-                               Sums are f32, rounded as the hardware rounds them. tuff_compile fails with TUFF_E_UNSUPPORTED if the
-                               self-test did not prove the units. If it did, they are used by default for matrices of at
-                               least 16 rows and columns, and for attention of at least 16 queries and keys */
+                               Sums are f32, rounded as the hardware rounds them. tuff_compile fails with
+                               TUFF_E_UNSUPPORTED if the self-test did not prove the units. If it did, they are used by
+                               default for matrices of at least 16 rows and columns, and for attention of at least 16
+                               queries and keys */
 } tuff_family;
 
 /* The library whose kernels compute matmuls. */

@@ -209,10 +209,11 @@ TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *par
                                           const char *const *keys, const char *const *texts, int metadata_count);
 /* Loads a file written by tuff_checkpoint_save. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE
    and nothing is changed. The same holds for TUFF_E_USAGE, the result if the number of batches so far is no multiple of
-   the optimizer's `accumulate`, which may differ from that of the saved run. An optimizer that neither accumulates
-   nor scales the loss counts no batches: if the saved run had more batches than steps, a warning is logged, because
-   what depends on the number of batches, such as the position in the data, begins again at the number of steps. If the
-   file has no rate written by the program, the rate becomes learning_rate. optimizer may be NULL: its state in the file is then ignored. */
+   the optimizer's `accumulate`, which may differ from that of the saved run. An optimizer that neither accumulates nor
+   scales the loss counts no batches: if the saved run had more batches than steps, a warning is logged, because what
+   depends on the number of batches, such as the position in the data, begins again at the number of steps. If the file
+   has no rate written by the program, the rate becomes learning_rate. optimizer may be NULL: its state in the file is
+   then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);
 /* Loads the averages of the parameters (average_decay) instead of the parameters, for inference with a trained model;
    frozen parameters, which have no average, are loaded themselves. TUFF_E_FORMAT if the file has no averages. */

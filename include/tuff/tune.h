@@ -113,15 +113,16 @@ typedef struct tuff_tune_options {
    Who measures. Only the worker: a kernel that crashes its driver ends the worker, not the program. The candidate is
    never tried again, and the worker is restarted, at most twice. A worker that shows no sign of life for 30 s, or whose
    step takes longer than 60 s without one (TUFF_TUNE_WATCHDOG sets both, in seconds), is killed, which counts as a
-   crash. After two crashing candidates on a device within 24 hours, nothing is measured on it until one of them is older. The worker is the
-   command-line tool of the same build: the file that TUFF_WORKER names, else ../bin/tuff relative to a shared library,
-   else the installed tool; an empty TUFF_WORKER means none. It receives the graph, but no array contents, and allocates
-   no memory for them. It inherits no files but the error stream, has its own process group, and ends when the program
-   ends, for whatever reason. It is a child of the program: the program receives SIGCHLD for it and must leave waiting
-   for it to the library. Other children and the program's signal handling are not affected. Without a worker (not
-   installed, from another build, TUFF_ISOLATE_OFF, or a wrapped device of the application, which no other process can
-   open) nothing is measured, and a warning in the log says so. In the program, a thread of the plan tells the worker
-   what it may do and when, and prepares its results for use; the thread measures nothing itself.
+   crash. After two crashing candidates on a device within 24 hours, nothing is measured on it until one of them is
+   older. The worker is the command-line tool of the same build: the file that TUFF_WORKER names, else ../bin/tuff
+   relative to a shared library, else the installed tool; an empty TUFF_WORKER means none. It receives the graph, but no
+   array contents, and allocates no memory for them. It inherits no files but the error stream, has its own process
+   group, and ends when the program ends, for whatever reason. It is a child of the program: the program receives
+   SIGCHLD for it and must leave waiting for it to the library. Other children and the program's signal handling are not
+   affected. Without a worker (not installed, from another build, TUFF_ISOLATE_OFF, or a wrapped device of the
+   application, which no other process can open) nothing is measured, and a warning in the log says so. In the program,
+   a thread of the plan tells the worker what it may do and when, and prepares its results for use; the thread measures
+   nothing itself.
 
    When it measures. In steps: one candidate compiled, checked and timed, or the final race of a key. A step begins when
    the plan's device has been idle for 500 ms: no call from any plan or array gave it work, read, wrote or waited, and
