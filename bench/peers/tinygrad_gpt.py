@@ -76,7 +76,7 @@ def gpt_step(layers, heads, width, length, batch):
 
 
 def ways_of(suite, work):
-    if suite != "gpt":
+    if suite != "gpt" or work.endswith(("f16", "bf16")):
         return []
     layers, heads, width, length, batch = (
         int(re.search(pattern, work).group(1)) for pattern in (r"(\d+)x", r"H(\d+)", r"x(\d+)", r"T(\d+)", r"B(\d+)")

@@ -76,7 +76,7 @@ static cli_end parse(int count, char **arguments, bench *self)
          "leave out implementations whose name contains TEXT, such as CLBlast; may be given several times", 0, 0, NULL},
         {"--quick", CLI_SWITCH, &self->quick, NULL, "small sizes and short samples: a smoke test, not a measurement", 0,
          0, NULL},
-        PRECISION_OPTION(&self->precision, NULL),
+        PRECISION_OPTION(&self->precision, &self->has_precision),
         JSON_OPTION(&self->json, "one object with all samples"),
         {"--markdown", CLI_TEXT, &self->markdown_path, "FILE",
          "write tables in Markdown, as in bench/results; -: standard output", 0, 0, NULL},
@@ -127,8 +127,10 @@ static int close_all(bench *self, int code)
     bench_peers_end(self);
     bench_peaks_destroy(self);
     tuff_device_close(self->device);
-    if (self->markdown && self->markdown != stdout && (ferror(self->markdown) | fclose(self->markdown)) != 0 &&
-        code == EXIT_DONE)
+    if (!self->markdown || self->markdown == stdout)
+        return code;
+    const bool failed = ferror(self->markdown) != 0, closed = fclose(self->markdown) == 0;
+    if ((failed || !closed) && code == EXIT_DONE)
         code = cli_fail(&verb_bench, EXIT_FAILED, "cannot write %s", self->markdown_path);
     return code;
 }

@@ -81,6 +81,7 @@ typedef struct bench {
     int64_t round_count;
     bool quick, json;
     int precision; /* a tuff_precision: of plans and of operands; part of a work's name */
+    bool has_precision; /* it was given, so that of a graph file is ignored */
     tuning tune;   /* of the implementations "tuff, tuned"; they are left out below TUFF_TUNE_QUICK */
     tuff_device *device;
     tuff_device_info info;

@@ -95,7 +95,7 @@ static tuff_status add_file(bench *self, bench_work *work, const char *name, con
     item->destroy = file_destroy;
     const uint64_t begin = tuff__nanoseconds();
     const model_options description = {
-        .file = self->graph, .precision = self->precision, .has_precision = self->precision != TUFF_PRECISION_F32};
+        .file = self->graph, .precision = self->precision, .has_precision = self->has_precision};
     TRY(model_plans_open(self->device, &description, options, &made->plans));
     made->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
     *out = made;

@@ -277,8 +277,8 @@ static int plan(int count, char **arguments)
         return cli_fail(&verb_plan, EXIT_USAGE, "--save-graph saves the graph of a model: %s is already a graph file",
                         self.description.file);
     int code = EXIT_FAILED;
-    tuff_device *device =
-        cli_open_device_for(&verb_plan, self.device, &(fastest_work){.described = &self.description}, &code);
+    const fastest_work work = {.described = &self.description, .matmul_precision = self.matmul_precision};
+    tuff_device *device = cli_open_device_for(&verb_plan, self.device, &work, &code);
     if (!device)
         return code;
     override_gpu(device, self.vendor);

@@ -13,7 +13,8 @@ static tuff_plan *setup(tuff_device *device, void *user, void **entry)
 {
     const fastest_work *work = user;
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL,
-                                          .precision = (tuff_precision)work->described->precision};
+                                          .precision = (tuff_precision)work->described->precision,
+                                          .matmul_precision = (tuff_precision)work->matmul_precision};
     model_plans *plans = tuff__calloc(1, sizeof *plans);
     *entry = plans;
     if (!plans || model_plans_open(device, work->described, &options, plans) != TUFF_OK ||
@@ -63,22 +64,33 @@ static tuff_status name_file(const char *path, char *key, size_t size)
     return TUFF_OK;
 }
 
+static void append_number(char *key, size_t size, const char *name, int value)
+{
+    const size_t used = strlen(key);
+    (void)snprintf(key + used, size - used, "%s %d", name, value);
+}
+
 /* Writes the key under which the race's result is cached. */
 static tuff_status name_work(const fastest_work *work, char *key, size_t size)
 {
     const model_options *described = work->described;
-    if (described->file)
-        return name_file(described->file, key, size);
-    char *config = model_config_text(&described->model);
-    if (!config)
-        return TUFF_E_OOM_HOST;
-    int used = snprintf(key, size, "%s batch %lld recompute %d plan %d", config, (long long)described->batch,
-                        described->recompute, work->plan);
-    tuff__free(config);
-    if (described->precision != TUFF_PRECISION_F32 && (size_t)used < size)
-        used += snprintf(key + used, size - (size_t)used, " precision %d", described->precision);
-    if (described->rule && described->rule->kind != TUFF_ADAMW && (size_t)used < size)
-        (void)snprintf(key + used, size - (size_t)used, " optimizer %d", (int)described->rule->kind);
+    if (described->file) {
+        TRY(name_file(described->file, key, size));
+    } else {
+        char *config = model_config_text(&described->model);
+        if (!config)
+            return TUFF_E_OOM_HOST;
+        (void)snprintf(key, size, "%s batch %lld recompute %d plan %d", config, (long long)described->batch,
+                       described->recompute, work->plan);
+        tuff__free(config);
+    }
+    /* A file that was saved with a precision may be asked to run in f32. */
+    if (described->precision != TUFF_PRECISION_F32 || (described->file && described->has_precision))
+        append_number(key, size, " precision", described->precision);
+    if (work->matmul_precision != TUFF_PRECISION_F32 || (described->file && described->has_matmul_precision))
+        append_number(key, size, " matmul_precision", work->matmul_precision);
+    if (!described->file && described->rule && described->rule->kind != TUFF_ADAMW)
+        append_number(key, size, " optimizer", (int)described->rule->kind);
     return TUFF_OK;
 }
 

@@ -16,7 +16,8 @@
 
 typedef struct fastest_work {
     const model_options *described;
-    int plan; /* MODEL_PLAN_TRAIN or MODEL_PLAN_GENERATE; 0 for a file */
+    int plan;             /* MODEL_PLAN_TRAIN or MODEL_PLAN_GENERATE; 0 for a file */
+    int matmul_precision; /* a tuff_precision */
 } fastest_work;
 
 /* Like cli_open_device, except that if name, or else $TUFF_DEVICE, is "fastest", the fastest device is opened and

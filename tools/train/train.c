@@ -62,9 +62,9 @@ static int open_device(training *self)
                                      .batch = self->options.settings.batch,
                                      .precision = self->options.settings.precision,
                                      .recompute = self->options.recompute};
+    const fastest_work work = {.described = &described, .matmul_precision = self->options.settings.matmul_precision};
     int code = EXIT_DONE;
-    self->device =
-        cli_open_device_for(&verb_train, self->options.device, &(fastest_work){.described = &described}, &code);
+    self->device = cli_open_device_for(&verb_train, self->options.device, &work, &code);
     if (self->device && self->options.memory_budget > 0 && tuff__device_is_reference(self->device))
         return cli_fail(&verb_train, EXIT_USAGE, "--memory-budget has no effect on reference, which runs no kernels");
     return code;
