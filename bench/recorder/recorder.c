@@ -111,15 +111,15 @@ static entry *find_program(const recorder *self, uint64_t program)
 
 /* Removes tunables that lowering did not read or that have their default values, and adds those that it read to the
    space. */
-static void trim(recorder *self, tune_config *candidate, const tune_config *consulted)
+static void trim(recorder *self, tune_config *candidate, const tune_config *used_tunables)
 {
-    (void)tuff__space_add_tunables(&self->space, consulted);
+    (void)tuff__space_add_tunables(&self->space, used_tunables);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
-        if (tuff__config_has(consulted, one) && !tuff__config_has(&self->defaults, one))
-            tuff__config_set(&self->defaults, one, consulted->values[one]);
+        if (tuff__config_has(used_tunables, one) && !tuff__config_has(&self->defaults, one))
+            tuff__config_set(&self->defaults, one, used_tunables->values[one]);
         if (tuff__config_has(candidate, one) &&
-            (!tuff__config_has(consulted, one) || consulted->values[one] == candidate->values[one]))
+            (!tuff__config_has(used_tunables, one) || used_tunables->values[one] == candidate->values[one]))
             tuff__config_unset(candidate, one);
     }
 }
@@ -129,7 +129,7 @@ static uint64_t add_candidate(recorder *self, const tune_config *candidate, cons
     const uint64_t program = made->program ? made->program : 1;
     entry one = {
         .config = *candidate, .program = program, .group_items = made->group_items, .cost = made->cost, .drawn = drawn};
-    trim(self, &one.config, &made->consulted);
+    trim(self, &one.config, &made->used_tunables);
     entry *same = find_program(self, program);
     if (same)
         same->drawn = same->drawn || drawn;

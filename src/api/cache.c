@@ -123,14 +123,14 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
 /* Finds the winner's record in the plan's environment by the plan's candidate: the cache may have another winner
    now. */
 static const tune_record *find_winner(const tuff_cache *self, const tuff_device *device, const tuff_plan_key_info *key,
-                                      const char *generator)
+                                      const char *kernel_hash)
 {
     tune_environment environment;
     if (describe_environment(device, &environment) != TUFF_OK)
         return NULL;
     const hash128 environment_hash = tuff__hash_text(ENVIRONMENT_TEXT(&environment)), hash = tuff__hash_text(key->key);
     for (int i = 0; i < self->count; ++i) {
-        const tune_record *winner = tuff__store_winner(self->files[i].store, environment_hash, hash, generator);
+        const tune_record *winner = tuff__store_winner(self->files[i].store, environment_hash, hash, kernel_hash);
         if (winner && strcmp(winner->candidate, key->candidate) == 0)
             return winner;
     }
@@ -147,7 +147,7 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
     if (strcmp(match->candidate, key.candidate) != 0) {
         (void)snprintf(match->why, sizeof match->why, "the plan was compiled with it; the cache now has %.100s: %.80s",
                        match->candidate[0] ? match->candidate : "the default", match->origin);
-        fill_record(cache, find_winner(cache, plan->device, &key, plan->keys.items[index].generator), match);
+        fill_record(cache, find_winner(cache, plan->device, &key, plan->keys.items[index].kernel_hash), match);
     }
     match->candidate = key.candidate;
     match->origin = key.origin;

@@ -31,7 +31,7 @@ static tuff_status record_failure(const tuff_plan *plan, const plan_key *key)
     tuff__environment_from_info(tuff__device_info(plan->device), &parts);
     const char *environment = ENVIRONMENT_TEXT(&parts);
     tune_record rejection = tuff__record_make(RECORD_REJECTION, environment, key->text, key->candidate);
-    rejection.generator = key->generator;
+    rejection.kernel_hash = key->kernel_hash;
     rejection.reason = "limits";
     rejection.phase = "launch";
     TRY(tuff__tune_open(environment, &store));

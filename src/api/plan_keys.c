@@ -53,7 +53,7 @@ static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune
     for (int i = 0; i < plan->keys.count; ++i) {
         const plan_key *key = &plan->keys.items[i];
         tune_record pin = tuff__record_make(RECORD_PIN, environment, key->text, key->candidate);
-        pin.generator = key->generator;
+        pin.kernel_hash = key->kernel_hash;
         pin.reason = "lock";
         TRY(tuff__store_add(store, &pin));
     }

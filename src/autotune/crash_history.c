@@ -72,11 +72,11 @@ static tuff_status record_strike(const journal_strike *strike, void *state)
 {
     recovery *self = state;
     tune_key key;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     if (tuff__key_parse(strike->op, &key) != TUFF_OK)
         return TUFF_OK;
     tune_record record = tuff__record_make(RECORD_REJECTION, strike->environment, strike->op, strike->candidate);
-    record.generator = tuff__kernel_hash(key.family, generator);
+    record.kernel_hash = tuff__kernel_hash(key.family, kernel_hash);
     record.reason = strike->rebooted ? "reboot" : "crash";
     record.phase = tuff__journal_phase_text(strike->phase);
     record.time = strike->time;

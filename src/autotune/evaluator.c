@@ -54,7 +54,7 @@ static tune_evaluation evaluation_of(tuning_session *session, tuff_status status
     case TUFF_E_LIMIT:
         return EVALUATION_LIMITS;
     case TUFF_E_OOM_DEVICE:
-        return EVALUATION_ROOM;
+        return EVALUATION_NO_MEMORY;
     case TUFF_E_UNSUPPORTED:
         return EVALUATION_INVALID;
     case TUFF_E_DEVICE_LOST:
@@ -78,8 +78,8 @@ static bool is_rejected(const tuning_task *task, const tune_config *config)
     bool rejected = false;
     for (int i = 0; i < task->session->stores.count && !rejected; ++i)
         rejected = tuff__record_rejects(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
-                                                              tuff__text_get(&name), task->generator),
-                                        task->generator);
+                                                              tuff__text_get(&name), task->kernel_hash),
+                                        task->kernel_hash);
     tuff__text_free(&name);
     return rejected;
 }

@@ -21,9 +21,9 @@ void tuff__session_avoid_default(tuning_task *task)
 {
     const hash128 environment = tuff__hash_text(task->session->environment_text);
     const tune_record *rejection =
-        tuff__store_rejection(task->session->store, environment, task->hash, "", task->generator);
+        tuff__store_rejection(task->session->store, environment, task->hash, "", task->kernel_hash);
     tune_config config;
-    if (tuff__config_count(&task->chosen) > 0 || !tuff__record_rejects(rejection, task->generator) ||
+    if (tuff__config_count(&task->chosen) > 0 || !tuff__record_rejects(rejection, task->kernel_hash) ||
         strcmp(rejection->reason, "limits") == 0)
         return;
     for (int i = 0; tuff__fallbacks[i] != NULL; ++i)

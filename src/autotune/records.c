@@ -9,7 +9,7 @@
 static tune_record make_record(record_kind kind, const tuning_task *task, const text *name)
 {
     tune_record out = tuff__record_make(kind, task->session->environment_text, task->text, tuff__text_get(name));
-    out.generator = task->generator;
+    out.kernel_hash = task->kernel_hash;
     return out;
 }
 

@@ -49,7 +49,7 @@ static tuff_status add_task(tuning_session *self, int task)
         *same = (tuning_task){
             .session = self, .key = key, .hash = hash, .task = task, .weight = weight, .tier = TIER_DEFAULT};
         tuff__key_text(&key, same->text);
-        tuff__kernel_hash(key.family, same->generator);
+        tuff__kernel_hash(key.family, same->kernel_hash);
     }
     same->calls++;
     self->stats.tasks++;
@@ -151,7 +151,7 @@ static bool is_worth_continuing(const tuning_session *self, const tune_lookup_re
 
 static void apply_lookup(tuning_task *task, const tune_lookup_result *result)
 {
-    if (result->tier == TIER_DRIVER)
+    if (result->tier == TIER_OTHER_DRIVER)
         race_again(task, result->record);
     if (result->tier != TIER_SAME || result->record == NULL)
         return;
@@ -168,7 +168,7 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
         may_measure ? tuff__portfolio_for_environment(&self->environment, task->key.family, &portfolio) : 0;
     const tune_lookup_request request = {.key = &task->key,
                                          .environment = &self->environment,
-                                         .generator = task->generator,
+                                         .kernel_hash = task->kernel_hash,
                                          .manifest = self->manifest,
                                          .only_same = tuff__tune_options(self->options)->deterministic,
                                          .stores = (const tune_store *const *)self->stores.items,
@@ -244,7 +244,7 @@ tuff_status tuff__session_list_keys(const tuning_session *self, plan_keys *out)
         key->origin = task->was_measured ? "measured" : tuff__tier_text(is_default ? TIER_DEFAULT : task->tier);
         key->task = task->task;
         key->calls = task->calls;
-        memcpy(key->generator, task->generator, sizeof key->generator);
+        memcpy(key->kernel_hash, task->kernel_hash, sizeof key->kernel_hash);
     }
     return TUFF_OK;
 }

@@ -38,7 +38,7 @@ typedef struct tuning_task {
     tune_key key;
     char text[TUNE_KEY_SIZE];
     hash128 hash;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     int task;       /* index of one of them */
     uint64_t calls; /* the number of tasks */
     double weight;  /* of one task, as computed by tuff__launch_list_traffic */

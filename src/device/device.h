@@ -54,7 +54,7 @@ void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
    none ever did, the current value of the clock. 0: such a call is in progress, or some submission is not known to be
    done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
-/* Returns NULL if COMMAND_PRODUCT is supported, else the reason. */
+/* Returns NULL if COMMAND_LIBRARY_GEMM is supported, else the reason. */
 const char *tuff__device_library_unavailable_reason(const tuff_device *device);
 
 /* Whether tuff_device_set_describe_only was called. */

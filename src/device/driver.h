@@ -60,7 +60,7 @@ typedef struct driver_signal {
 #define MAX_BINDINGS 32
 #define MAX_WORDS 8
 
-typedef enum command_kind { COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO, COMMAND_PRODUCT } command_kind;
+typedef enum command_kind { COMMAND_DISPATCH, COMMAND_COPY, COMMAND_FILL_ZERO, COMMAND_LIBRARY_GEMM } command_kind;
 
 /* A matrix of f32 in a binding, measured in elements. The elements of a line are contiguous. */
 typedef struct library_matrix {

@@ -71,7 +71,7 @@ static tuff_status create(const program_build *self, blob cached, blob *made, dr
     if (self->is_unlocked)
         return calls->program_create(device->handle, self->request, cached, made, out);
     if (device->compile_limit > 0)
-        return tuff__create_watched(device, self->request, cached, made, out);
+        return tuff__create_with_deadline(device, self->request, cached, made, out);
     tuff_status status = calls->program_create(device->handle, self->request, cached, made, out);
     if (tuff__pool_reclaim(device, status))
         status = calls->program_create(device->handle, self->request, cached, made, out);

@@ -57,7 +57,7 @@ static tuff_status check_command(const command *work, int index)
     for (int i = 0; i < work->binding_count; i++)
         if (!work->bindings[i].buffer || work->bindings[i].size == 0)
             return FAIL(TUFF_E_USAGE, "command %d: binding %d is empty", index, i);
-    if (work->kind == COMMAND_PRODUCT)
+    if (work->kind == COMMAND_LIBRARY_GEMM)
         return check_product(work, index);
     return work->kind == COMMAND_DISPATCH ? check_dispatch(work, index) : check_transfer(work, index);
 }
@@ -70,7 +70,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
         return FAIL(TUFF_E_UNSUPPORTED, "the reference device does not support recordings");
     const char *reason = tuff__device_library_unavailable_reason(device);
     for (int i = 0; i < count; i++) {
-        if (commands[i].kind == COMMAND_PRODUCT && reason)
+        if (commands[i].kind == COMMAND_LIBRARY_GEMM && reason)
             return FAIL(TUFF_E_UNSUPPORTED, "%s", reason);
         TRY(check_command(&commands[i], i));
     }
@@ -83,7 +83,7 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
     record->timed = timed;
     record->count = count;
     for (int i = 0; i < count; i++)
-        record->dispatch_count += commands[i].kind == COMMAND_DISPATCH || commands[i].kind == COMMAND_PRODUCT;
+        record->dispatch_count += commands[i].kind == COMMAND_DISPATCH || commands[i].kind == COMMAND_LIBRARY_GEMM;
     tuff_status status = tuff__device_begin(device);
     if (status == TUFF_OK) {
         if (count > 0) {

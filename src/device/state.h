@@ -24,7 +24,7 @@ struct tuff_device {
     program *programs;
     uint64_t compile_limit;     /* nanoseconds that the driver's compiler may take; 0: no limit */
     bool is_stuck;              /* a compilation took longer, and may still be in the driver */
-    struct job *jobs_in_flight; /* compilations concurrent with other calls (watch.c) */
+    struct job *jobs_in_flight; /* compilations concurrent with other calls (compile_deadline.c) */
     uint64_t binary_cost;       /* nanoseconds to get the bytes of the program last stored late; 0: there was none */
     /* Ordinals of the last submission, and of the last one known to be done. These and the next two can be read without
        the lock. */
@@ -60,8 +60,8 @@ tuff_status tuff__device_drain(tuff_device *device);
 
 /* Calls the driver's program_create in a thread of its own, for compile_limit at most; made may be NULL. After that
    time returns TUFF_E_DEVICE_LOST, and no call reaches the driver any more. Lock held. */
-tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
-                                 driver_program **out);
+tuff_status tuff__create_with_deadline(tuff_device *device, const program_request *request, blob cached, blob *made,
+                                       driver_program **out);
 /* The same without the lock, concurrently with other calls, and without a limit of its own. Also returns
    TUFF_E_DEVICE_LOST if tuff__device_give_up_compiles ended it; *begun then keeps its value. For drivers that compile
    in parallel. */

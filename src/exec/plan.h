@@ -12,7 +12,7 @@
 typedef struct plan_key {
     char *text, *candidate; /* owned */
     const char *origin;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     int task; /* one of the tasks with this key */
     uint64_t calls;
 } plan_key;

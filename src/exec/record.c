@@ -151,7 +151,7 @@ static tuff_status build_gemm(executable *self, int index)
     const int buffers[] = {kernel->chain.operand_buffers[0], kernel->chain.operand_buffers[1],
                            kernel->chain.outputs[0].buffer};
     hash_launch(self, index, "clblast", NULL);
-    into->kind = COMMAND_PRODUCT;
+    into->kind = COMMAND_LIBRARY_GEMM;
     into->product = kernel->product;
     into->binding_count = 3;
     for (int i = 0; i < 3; ++i) {

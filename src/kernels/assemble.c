@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernels/maths.h"
+#include "kernels/math_sections.h"
 #include "kernels/texts.h"
 
 const char *tuff__kernel_text(const char *file_name)
@@ -373,7 +373,7 @@ static tuff_status compose(const expansion *self, text *out)
                    request->defines == NULL ? "" : request->defines);
     tuff_status status = tuff__text_status(&used);
     if (status == TUFF_OK)
-        status = tuff__maths_add(tuff__text_get(&used), request->vec > 1, out);
+        status = tuff__append_math_sections(tuff__text_get(&used), request->vec > 1, out);
     tuff__text_free(&used);
     tuff__text_add(out, "%s", tuff__text_get(self->header));
     if (request->glsl)

@@ -44,12 +44,12 @@ bool tuff__config_keeps_bits(const tune_config *self)
     return keeps;
 }
 
-void tuff__config_trim(tune_config *self, const tune_config *consulted)
+void tuff__config_trim(tune_config *self, const tune_config *used_tunables)
 {
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable one = (tunable)i;
         if (tuff__config_has(self, one) &&
-            (!tuff__config_has(consulted, one) || consulted->values[one] == self->values[one]))
+            (!tuff__config_has(used_tunables, one) || used_tunables->values[one] == self->values[one]))
             tuff__config_unset(self, one);
     }
 }

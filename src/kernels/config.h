@@ -21,8 +21,9 @@ bool tuff__config_has(const tune_config *self, tunable parameter);
 int tuff__config_value(const tune_config *self, tunable parameter, int default_value);
 int tuff__config_count(const tune_config *self); /* tunables that are set */
 /* Drops tunables that lowering did not read, or whose value is the default anyway. What is left identifies the
-   candidate when it is tried and recorded. consulted: the tunables that lowering read, with their default values. */
-void tuff__config_trim(tune_config *self, const tune_config *consulted);
+   candidate when it is tried and recorded. used_tunables: the tunables that lowering read, with their default values.
+   */
+void tuff__config_trim(tune_config *self, const tune_config *used_tunables);
 bool tuff__config_equal(const tune_config *a, const tune_config *b);
 /* Whether no tunable is set that may change results: tuff__tunable_keeps_bits of all that are set. */
 bool tuff__config_keeps_bits(const tune_config *self);

@@ -193,7 +193,7 @@ static bool can_run_in_part(const candidate_run *self)
 static bool calls_library(const candidate_run *self)
 {
     for (int i = self->executable.setup_count; i < self->executable.command_count; ++i)
-        if (self->executable.commands[i].kind == COMMAND_PRODUCT)
+        if (self->executable.commands[i].kind == COMMAND_LIBRARY_GEMM)
             return true;
     return false;
 }

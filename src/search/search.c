@@ -54,7 +54,7 @@ bool tuff__search_is_over(search *self)
 static bool is_temporary(tune_evaluation result)
 {
     return result == EVALUATION_INVALID || result == EVALUATION_REJECTED || result == EVALUATION_SPILLS ||
-           result == EVALUATION_SLOW || result == EVALUATION_TIMER || result == EVALUATION_ROOM ||
+           result == EVALUATION_SLOW || result == EVALUATION_TIMER || result == EVALUATION_NO_MEMORY ||
            result == EVALUATION_FAILED;
 }
 

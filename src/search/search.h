@@ -17,7 +17,7 @@
     X(INVALID, "invalid")   /* lower: it cannot be lowered */                  \
     X(REJECTED, "rejected") /* lower: it was rejected in an earlier run */     \
     X(LIMITS, "limits")     /* it needs more than the device has */            \
-    X(ROOM, "room")         /* no memory for it now; no fault of its own */    \
+    X(NO_MEMORY, "room")         /* no memory for it now; no fault of its own */    \
     X(COMPILE, "compile")   /* the driver refused it */                        \
     X(WRONG, "wrong")       /* wrong results, or writes outside its buffers */ \
     X(RACE, "race")         /* its results differ from run to run */           \
@@ -41,7 +41,7 @@ const char *tuff__evaluation_text(tune_evaluation reason);
 typedef struct candidate_info {
     uint64_t program;      /* equal for equal programs; only the first of them is compiled */
     uint32_t group_items;  /* work-items of a group; among equally fast candidates the fewest win */
-    tune_config consulted; /* the tunables that lowering read, with their default values */
+    tune_config used_tunables; /* the tunables that lowering read, with their default values */
     double cost;           /* an estimate for ordering candidates of one task on one device; 0: unknown */
 } candidate_info;
 

@@ -69,14 +69,14 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     self->counts.duplicates += known;
     if (known)
         forget(self, config);
-    (void)tuff__space_add_tunables(&self->space, &made.consulted);
+    (void)tuff__space_add_tunables(&self->space, &made.used_tunables);
     if (!remember(self, hash, *program))
         return NOT_LOWERED;
     *out =
         (candidate){.handle = {*config, *program, made.group_items, -1}, .rank = RANK_FOUND, .listed = -1, .move = -1};
     out->hash = hash;
     out->cost = made.cost;
-    tuff__config_trim(&out->handle.config, &made.consulted);
+    tuff__config_trim(&out->handle.config, &made.used_tunables);
     return known ? KNOWN_PROGRAM : NEW_PROGRAM;
 }
 

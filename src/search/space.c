@@ -47,12 +47,12 @@ static const space_axis *find_axis(const tune_space *self, tunable parameter)
     return NULL;
 }
 
-int tuff__space_add_tunables(tune_space *self, const tune_config *consulted)
+int tuff__space_add_tunables(tune_space *self, const tune_config *used_tunables)
 {
     const int before = self->count;
     for (int index = 0; index < TUNABLE_COUNT; index++)
-        if (tuff__config_has(consulted, (tunable)index) && !find_axis(self, (tunable)index))
-            make_axis(&self->axes[self->count++], (tunable)index, consulted->values[index]);
+        if (tuff__config_has(used_tunables, (tunable)index) && !find_axis(self, (tunable)index))
+            make_axis(&self->axes[self->count++], (tunable)index, used_tunables->values[index]);
     return self->count - before;
 }
 

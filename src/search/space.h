@@ -21,11 +21,11 @@ typedef struct tune_space {
     space_axis axes[TUNABLE_COUNT];
 } tune_space;
 
-/* Adds the tunables that are set in `consulted`, with their values there as defaults; existing axes stay as they are.
-   An axis has the values worth trying within the range of kernels.def: every value if these are alternatives
+/* Adds the tunables that are set in `used_tunables`, with their values there as defaults; existing axes stay as they
+   are. An axis has the values worth trying within the range of kernels.def: every value if these are alternatives
    (tuff__tunable_is_choice), else 0 and the powers of two, for tiles also three quarters of those; and the default.
    Returns the number of axes added. */
-int tuff__space_add_tunables(tune_space *self, const tune_config *consulted);
+int tuff__space_add_tunables(tune_space *self, const tune_config *used_tunables);
 
 /* Returns the number of points, at most UINT64_MAX; the point with the given index, in no particular order. */
 uint64_t tuff__space_count(const tune_space *self);

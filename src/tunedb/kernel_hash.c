@@ -149,6 +149,6 @@ const char *tuff__kernel_hash(const char *family, char *out)
         hash = tuff__kernel_text_hash(texts[i].text, hash);
     }
     hash = hash_exceptions(family, hash_tunables(family, hash));
-    (void)snprintf(out, GENERATOR_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
+    (void)snprintf(out, KERNEL_HASH_SIZE, "%08" PRIx32, (uint32_t)(hash ^ hash >> 32));
     return out;
 }

@@ -45,7 +45,7 @@ const char *tuff__tier_text(tune_tier tier)
 
 static bool is_current(const lookup *self, const tune_record *record)
 {
-    return (!self->request->generator || strcmp(record->generator, self->request->generator) == 0) &&
+    return (!self->request->kernel_hash || strcmp(record->kernel_hash, self->request->kernel_hash) == 0) &&
            !tuff__record_is_seed(record);
 }
 
@@ -54,8 +54,8 @@ static bool is_permitted(const lookup *self, hash128 environment, hash128 key, c
 {
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *rejection =
-            tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->generator);
-        if (tuff__record_rejects(rejection, self->request->generator)) {
+            tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->kernel_hash);
+        if (tuff__record_rejects(rejection, self->request->kernel_hash)) {
             (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", rejection->reason,
                            rejection->phase[0] ? rejection->phase : "use");
             return false;
@@ -245,8 +245,8 @@ static bool lookup_override(lookup *self)
 static void lookup_manifest(lookup *self)
 {
     const tune_record *pin = tuff__store_pin(self->request->manifest, self->environment, self->key);
-    const bool is_old =
-        pin && pin->generator[0] && self->request->generator && strcmp(pin->generator, self->request->generator) != 0;
+    const bool is_old = pin && pin->kernel_hash[0] && self->request->kernel_hash &&
+                        strcmp(pin->kernel_hash, self->request->kernel_hash) != 0;
     if (pin && !is_old &&
         (!self->request->is_usable || self->request->is_usable(pin->candidate, self->request->state))) {
         set_result(self, TIER_OVERRIDE, pin->candidate, pin);
@@ -257,7 +257,7 @@ static void lookup_manifest(lookup *self)
     self->out->deviates = true;
     if (is_old)
         SET_REASON(self, TIER_OVERRIDE, "the manifest was made for other kernel texts (%.32s; current: %.32s)",
-                   pin->generator, self->request->generator);
+                   pin->kernel_hash, self->request->kernel_hash);
     else if (pin)
         SET_REASON(self, TIER_OVERRIDE, "the manifest's candidate cannot be used: %.190s", tuff_error());
     else
@@ -271,7 +271,7 @@ static const tune_record *find_same(const lookup *self)
     const tune_record *first = NULL;
     for (int i = 0; i < self->request->store_count; i++) {
         const tune_record *win =
-            tuff__store_winner(self->request->stores[i], self->environment, self->key, self->request->generator);
+            tuff__store_winner(self->request->stores[i], self->environment, self->key, self->request->kernel_hash);
         if (win && (is_current(self, win) || tuff__record_is_seed(win)))
             return win;
         first = first ? first : win;
@@ -297,9 +297,9 @@ static bool lookup_same(lookup *self)
         self->out->miss = MISS_SEED;
         SET_REASON(self, TIER_SAME, "the winner is only a seed");
     } else if (!is_current(self, win)) {
-        self->out->miss = MISS_OLD_TEXTS;
+        self->out->miss = MISS_OTHER_KERNELS;
         SET_REASON(self, TIER_SAME, "the winner was measured with other kernel texts (%.32s; current: %.32s)",
-                   win->generator[0] ? win->generator : "unnamed", self->request->generator);
+                   win->kernel_hash[0] ? win->kernel_hash : "unnamed", self->request->kernel_hash);
     } else {
         const char *candidate = find_runnable(self, win, why);
         self->out->miss = candidate ? MISS_NONE : MISS_UNUSABLE;
@@ -322,13 +322,13 @@ static bool lookup_driver(lookup *self)
     const tune_record *win = self->other_driver;
     const char *candidate = win ? find_runnable(self, win, why) : NULL;
     if (!win)
-        SET_REASON(self, TIER_DRIVER, "no winner for this key under another driver of the device");
+        SET_REASON(self, TIER_OTHER_DRIVER, "no winner for this key under another driver of the device");
     else if (!candidate)
-        SET_REASON(self, TIER_DRIVER, "the other driver's winner cannot be used: %s", why);
+        SET_REASON(self, TIER_OTHER_DRIVER, "the other driver's winner cannot be used: %s", why);
     else
-        SET_REASON(self, TIER_DRIVER, "measured under another driver; will be measured again");
+        SET_REASON(self, TIER_OTHER_DRIVER, "measured under another driver; will be measured again");
     if (candidate)
-        set_result(self, TIER_DRIVER, candidate, win);
+        set_result(self, TIER_OTHER_DRIVER, candidate, win);
     return candidate != NULL;
 }
 

@@ -23,7 +23,7 @@
 typedef enum tune_tier {
     TIER_OVERRIDE = TUFF_TUNE_HIT_PIN,
     TIER_SAME = TUFF_TUNE_HIT_SAME,
-    TIER_DRIVER = TUFF_TUNE_HIT_OTHER_DRIVER,
+    TIER_OTHER_DRIVER = TUFF_TUNE_HIT_OTHER_DRIVER,
     TIER_NEAREST = TUFF_TUNE_HIT_NEAREST,
     TIER_SEED = TUFF_TUNE_HIT_SEED,
     TIER_PORTFOLIO = TUFF_TUNE_HIT_PORTFOLIO,
@@ -35,7 +35,7 @@ const char *tuff__tier_text(tune_tier tier); /* "override" */
 typedef struct tune_lookup_request {
     const tune_key *key;
     const tune_environment *environment;
-    const char *generator;           /* of today's kernels (kernel_hash.h); NULL matches any */
+    const char *kernel_hash;         /* of today's kernels (kernel_hash.h); NULL matches any */
     const tune_store *manifest;      /* from tuff cache export --manifest: nothing else is used; NULL: none */
     bool only_same;                  /* try nothing below T1 but the default */
     const char *override_candidate;  /* NULL: none */
@@ -54,7 +54,7 @@ typedef enum tune_miss {
     MISS_NONE,
     MISS_UNKNOWN = 1 + TUFF_TUNE_MISS_UNKNOWN,
     MISS_SEED = 1 + TUFF_TUNE_MISS_SEED,
-    MISS_OLD_TEXTS = 1 + TUFF_TUNE_MISS_OTHER_KERNELS,
+    MISS_OTHER_KERNELS = 1 + TUFF_TUNE_MISS_OTHER_KERNELS,
     MISS_UNUSABLE = 1 + TUFF_TUNE_MISS_UNUSABLE
 } tune_miss;
 

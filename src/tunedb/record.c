@@ -18,7 +18,7 @@ enum { CHECK_DIGITS = 8, HASH_DIGITS = 32, NUMBER_DIGITS = 18, LINE_LIMIT = 64 <
 static const char *const kinds[] = {"env", "win", "bad", "pin"};
 
 const tune_record tuff__empty_record = {.op = "",
-                                        .generator = "",
+                                        .kernel_hash = "",
                                         .candidate = "",
                                         .runners_up = {"", "", ""},
                                         .cold = "",
@@ -65,11 +65,11 @@ bool tuff__record_is_suspicion(const tune_record *rejection)
     return false;
 }
 
-bool tuff__record_rejects(const tune_record *rejection, const char *generator)
+bool tuff__record_rejects(const tune_record *rejection, const char *kernel_hash)
 {
     if (rejection == NULL || tuff__record_is_suspicion(rejection))
         return false;
-    return generator == NULL || rejection->generator[0] == '\0' || strcmp(rejection->generator, generator) == 0;
+    return kernel_hash == NULL || rejection->kernel_hash[0] == '\0' || strcmp(rejection->kernel_hash, kernel_hash) == 0;
 }
 
 /* A JSON object under construction. failed: some part of it could not be created. */
@@ -142,7 +142,7 @@ static void build(builder *to, const tune_record *record)
     }
     set_hash(to, "k", record->key);
     set_text(to, "op", record->op);
-    set_text(to, "kgen", record->generator);
+    set_text(to, "kgen", record->kernel_hash);
     set(to, "c", json_string(record->candidate));
     if (record->kind == RECORD_WIN)
         set_win(to, record);
@@ -269,7 +269,7 @@ static void read_object(reader *from, tune_record *out)
     }
     out->key = get_hash(from, "k");
     out->op = get_text(from, "op");
-    out->generator = get_text(from, "kgen");
+    out->kernel_hash = get_text(from, "kgen");
     out->candidate = get_text(from, "c");
     from->damaged |= !json_object_get(from->object, "c");
     out->reason = get_text(from, out->kind == RECORD_PIN ? "by" : "why");
@@ -429,7 +429,7 @@ static void parse_members(cursor *from, tune_record *out)
 {
     out->key = parse_hash(from, ",\"k\":\"");
     parse_optional_text(from, ",\"op\":\"", &out->op);
-    parse_optional_text(from, ",\"kgen\":\"", &out->generator);
+    parse_optional_text(from, ",\"kgen\":\"", &out->kernel_hash);
     expect(from, ",\"c\":\"");
     out->candidate = parse_text(from);
     if (out->kind == RECORD_WIN)
@@ -509,7 +509,7 @@ bool tuff__record_is_seed(const tune_record *win)
 
 static bool has_same_kernel(const tune_record *later, const tune_record *earlier)
 {
-    return later->kind == RECORD_WIN && strcmp(later->generator, earlier->generator) == 0;
+    return later->kind == RECORD_WIN && strcmp(later->kernel_hash, earlier->kernel_hash) == 0;
 }
 
 bool tuff__record_is_foreign(const tune_record *later, const tune_record *earlier)

@@ -28,7 +28,7 @@ typedef struct tune_record {
     hash128 environment;     /* of the environment's text; for ENVIRONMENT, of op */
     hash128 key;             /* of op */
     const char *op;          /* the op key; for ENVIRONMENT, the environment's text */
-    const char *generator;   /* hash of the texts that the kernel was made from */
+    const char *kernel_hash; /* hash of the texts that the kernel was made from */
     const char *candidate;   /* "tile_rows=8;tile_columns=2" */
     uint64_t nanoseconds[3]; /* quartiles of one run */
     uint64_t samples;
@@ -73,10 +73,10 @@ bool tuff__record_is_weaker(const tune_record *later, const tune_record *earlier
 enum { SUSPICIONS = 2 };
 extern const char *const tuff__suspicions[SUSPICIONS];
 bool tuff__record_is_suspicion(const tune_record *rejection);
-/* Whether a rejection (may be NULL) keeps its candidate from running. It does not if it belongs to another generator,
-   whose kernels may have been fixed since, or if it is only a suspicion. An unknown generator (NULL, "") matches
+/* Whether a rejection (may be NULL) keeps its candidate from running. It does not if it belongs to another kernel hash,
+   whose kernels may have been fixed since, or if it is only a suspicion. An unknown kernel hash (NULL, "") matches
    any. */
-bool tuff__record_rejects(const tune_record *rejection, const char *generator);
+bool tuff__record_rejects(const tune_record *rejection, const char *kernel_hash);
 
 /* Appends the record's line. */
 tuff_status tuff__record_write(const tune_record *record, text *out);

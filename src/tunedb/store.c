@@ -1,6 +1,6 @@
 /* A store in memory: reads its files and finds records. Records are kept in the order of the files; a hash index over
    what identifies a record (kind, environment, key and, for rejections, candidate) finds the newest one, from which
-   those of other generators are linked. store_write.c appends and compacts, store_state.h has what the two share. */
+   those of other kernel hashes are linked. store_write.c appends and compacts, store_state.h has what the two share. */
 #include "tunedb/store.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@
 enum { FILE_LIMIT = 256 << 20, MIN_INDEX = 64 };
 
 /* Hashes what records must have in common for the later one to replace the earlier; winners and rejections must also
-   agree in the generator. */
+   agree in the kernel_hash. */
 static uint64_t hash_identity(const tune_record *record)
 {
     const hash128 none = {0};
@@ -62,12 +62,12 @@ static bool has_generators(record_kind kind)
     return kind == RECORD_WIN || kind == RECORD_REJECTION;
 }
 
-/* Follows the links from the newest record to the one of the same generator. Returns where its number is stored, or
+/* Follows the links from the newest record to the one of the same kernel_hash. Returns where its number is stored, or
    where the 0 that ends the chain is. */
 static int *find_generator(const tune_store *store, int *newest, const tune_record *like)
 {
     int *at = newest;
-    while (*at > 0 && has_generators(like->kind) && strcmp(store->records[*at - 1].generator, like->generator) != 0)
+    while (*at > 0 && has_generators(like->kind) && strcmp(store->records[*at - 1].kernel_hash, like->kernel_hash) != 0)
         at = &store->states[*at - 1].older;
     return at;
 }
@@ -334,26 +334,27 @@ void tuff__store_close(tune_store *store)
     tuff__free(store);
 }
 
-/* Finds the record of the given generator; if there is none, or the generator is NULL, the newest. */
+/* Finds the record of the given kernel hash; if there is none, or the kernel hash is NULL, the newest. */
 static const tune_record *find(const tune_store *store, const tune_record *like)
 {
     int *newest = find_slot(store, like);
-    const int own = like->generator ? *find_generator(store, newest, like) : 0, found = own > 0 ? own : *newest;
+    const int own = like->kernel_hash ? *find_generator(store, newest, like) : 0, found = own > 0 ? own : *newest;
     return found > 0 ? &store->records[found - 1] : NULL;
 }
 
-const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key, const char *generator)
+const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key,
+                                      const char *kernel_hash)
 {
     return find(
         store,
         &(tune_record){
-            .kind = RECORD_WIN, .environment = environment, .key = key, .candidate = "", .generator = generator});
+            .kind = RECORD_WIN, .environment = environment, .key = key, .candidate = "", .kernel_hash = kernel_hash});
 }
 
 const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record)
 {
     const tune_record *found = find(store, record);
-    const bool is_other = found && has_generators(record->kind) && strcmp(found->generator, record->generator) != 0;
+    const bool is_other = found && has_generators(record->kind) && strcmp(found->kernel_hash, record->kernel_hash) != 0;
     return is_other ? NULL : found;
 }
 
@@ -363,14 +364,14 @@ const tune_record *tuff__store_pin(const tune_store *store, hash128 environment,
 }
 
 const tune_record *tuff__store_rejection(const tune_store *store, hash128 environment, hash128 key,
-                                         const char *candidate, const char *generator)
+                                         const char *candidate, const char *kernel_hash)
 {
     const tune_record any = {
-        .kind = RECORD_REJECTION, .environment = environment, .key = key, .candidate = candidate, .generator = ""};
+        .kind = RECORD_REJECTION, .environment = environment, .key = key, .candidate = candidate, .kernel_hash = ""};
     tune_record like = any;
-    like.generator = generator;
+    like.kernel_hash = kernel_hash;
     const tune_record *found = find(store, &like);
-    const bool is_own = !generator || !found || strcmp(found->generator, generator) == 0;
+    const bool is_own = !kernel_hash || !found || strcmp(found->kernel_hash, kernel_hash) == 0;
     return is_own ? found : find(store, &any);
 }
 

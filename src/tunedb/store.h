@@ -33,13 +33,14 @@ tuff_status tuff__store_set_environment(tune_store *store, const char *environme
 /* Adds a record and appends it to the file; texts are copied. The only error is TUFF_E_OOM_HOST. */
 tuff_status tuff__store_add(tune_store *store, const tune_record *record);
 
-/* Returns the current record, or NULL. There may be winners and rejections of several generators (kernel_hash.h): these
-   functions return the one of the given generator if there is one, else (and for a NULL generator) the newest. A
-   rejection without a generator takes precedence over the newest. */
-const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key, const char *generator);
+/* Returns the current record, or NULL. There may be winners and rejections of several kernel hashes (kernel_hash.h):
+   these functions return the one of the given kernel hash if there is one, else (and for a NULL kernel hash) the
+   newest. A rejection without a kernel hash takes precedence over the newest. */
+const tune_record *tuff__store_winner(const tune_store *store, hash128 environment, hash128 key,
+                                      const char *kernel_hash);
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
 const tune_record *tuff__store_rejection(const tune_store *store, hash128 environment, hash128 key,
-                                         const char *candidate, const char *generator);
+                                         const char *candidate, const char *kernel_hash);
 /* Returns the current record that this one would replace, or NULL. */
 const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record);
 

@@ -10,12 +10,12 @@
 
 #define STORE_PATH 4200
 
-/* Winners and rejections are kept for the last few generators of kernels, so that builds of tuff that take turns on a
+/* Winners and rejections are kept for the last few kernel hashes, so that builds of tuff that take turns on a
    device do not delete each other's results. */
 enum { MAX_GENERATORS = 3 };
 typedef struct record_state {
     bool is_superseded;
-    int older;    /* index + 1 of the record with the same identity and another generator; 0 if none */
+    int older; /* index + 1 of the record with the same identity and another kernel hash; 0 if none */
 } record_state;
 
 struct tune_store {

@@ -133,10 +133,10 @@ static hash128 hash_build(void)
     static const char *const families[] = {"map",     "row",       "column", "matmul", "scan",
                                            "scatter", "attention", "fusion", "task"};
     text all = {0};
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     tuff__text_add(&all, "%d %zu %d %d", IPC_VERSION, sizeof(tuff_tune_stats), OP_COUNT, TUNABLE_COUNT);
     for (size_t i = 0; i < sizeof families / sizeof *families; ++i)
-        tuff__text_add(&all, " %s", tuff__kernel_hash(families[i], generator));
+        tuff__text_add(&all, " %s", tuff__kernel_hash(families[i], kernel_hash));
     for (int i = 0; i < OP_COUNT; ++i)
         tuff__text_add(&all, " %s", tuff__op_info((op_code)i)->name);
     const hash128 made = tuff__hash(tuff__text_get(&all), all.length);

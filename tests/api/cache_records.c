@@ -33,10 +33,10 @@ const char *product_key(int64_t rows, char *buffer)
 void add_record(const char *environment, record_kind kind, const char *key, const char *candidate, uint64_t median,
                 uint64_t age)
 {
-    char today[GENERATOR_SIZE];
+    char today[KERNEL_HASH_SIZE];
     tune_store *store;
     tune_record record = tuff__record_make(kind, environment, key, candidate);
-    record.generator = tuff__kernel_hash("matmul", today);
+    record.kernel_hash = tuff__kernel_hash("matmul", today);
     record.time -= age;
     if (kind == RECORD_WIN) {
         const uint64_t times[] = {median - 1, median, median + 1};

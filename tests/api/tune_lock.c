@@ -197,8 +197,8 @@ static void expect_deviation(tuff_device *device, const tuff_compile_options *op
     tuff_graph_destroy(graph);
 }
 
-/* Rewrites the manifest with one change to one line: another candidate or generator, or the line is missing. */
-static void damage_record(const char *family, const char *candidate, const char *generator)
+/* Rewrites the manifest with one change to one line: another candidate or kernel hash, or the line is missing. */
+static void damage_record(const char *family, const char *candidate, const char *kernel_hash)
 {
     tune_store *store;
     const tune_record *one;
@@ -207,10 +207,10 @@ static void damage_record(const char *family, const char *candidate, const char 
     for (int at = 0; (one = tuff__store_next(store, &at));) {
         tune_record copy = *one;
         const bool is_it = one->kind == RECORD_PIN && strncmp(one->op, family, strlen(family)) == 0;
-        if (is_it && !candidate && !generator)
+        if (is_it && !candidate && !kernel_hash)
             continue;
         copy.candidate = is_it && candidate ? candidate : one->candidate;
-        copy.generator = is_it && generator ? generator : one->generator;
+        copy.kernel_hash = is_it && kernel_hash ? kernel_hash : one->kernel_hash;
         assert_int_equal(tuff__record_write(&copy, &lines), TUFF_OK);
     }
     FILE *file = fopen(manifest(), "w");

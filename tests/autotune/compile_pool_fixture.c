@@ -73,7 +73,7 @@ int draw_candidates(tuning_task *task, uint64_t defaults, search_candidate *out,
         if (i > 0)
             tuff__space_random(&space, &from, &tried);
         const bool can_be = by.lower(task, &tried, &made) == EVALUATION_GOOD;
-        tuff__space_add_tunables(&space, &made.consulted);
+        tuff__space_add_tunables(&space, &made.used_tunables);
         bool is_new = can_be && made.program != defaults;
         for (int k = 0; k < count; k++)
             is_new = is_new && out[k].program != made.program;

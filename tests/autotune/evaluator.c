@@ -465,7 +465,7 @@ static void a_part_of_the_groups_runs_first(void **state)
 static const char *reason_of_default(const tuning_task *task)
 {
     const tune_record *bad = tuff__store_rejection(
-        task->session->store, tuff__hash_text(task->session->environment_text), task->hash, "", task->generator);
+        task->session->store, tuff__hash_text(task->session->environment_text), task->hash, "", task->kernel_hash);
     return bad == NULL ? "" : bad->reason;
 }
 

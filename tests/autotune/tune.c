@@ -316,7 +316,7 @@ static void obey_pin(tuff_device *device)
                              .environment = tuff__hash_text(environment),
                              .key = tuff__hash_text(key),
                              .op = key,
-                             .generator = "",
+                             .kernel_hash = "",
                              .candidate = "matmul_register.rows=5;matmul_register.vectors=1;task.family=1",
                              .runners_up = {"", "", ""},
                              .cold = "",

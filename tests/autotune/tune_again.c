@@ -109,12 +109,12 @@ static void remember(record_kind kind, const char *environment, const char *key,
 {
     tune_store *store;
     tune_key parsed;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     assert_int_equal(tuff__tune_open(environment, &store), TUFF_OK);
     tune_record made = tuff__record_make(kind, environment, key, candidates[0]);
     assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
     if (kind == RECORD_WIN) {
-        made.generator = tuff__kernel_hash(parsed.family, generator);
+        made.kernel_hash = tuff__kernel_hash(parsed.family, kernel_hash);
         for (int i = 0; i < RUNNERS_UP && candidates[i + 1]; i++)
             made.runners_up[i] = candidates[i + 1];
         made.samples = 4;

@@ -127,7 +127,7 @@ static void add_strike(tune_store *store, const char *environment, const char *c
 {
     tune_record bad = tuff__record_make(RECORD_REJECTION, environment,
                                         "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
-    bad.generator = "00000000";
+    bad.kernel_hash = "00000000";
     bad.reason = "crash";
     bad.phase = "compile";
     bad.time = time;

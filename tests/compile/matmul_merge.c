@@ -373,7 +373,7 @@ static void long_products_are_sums_of_pieces(void **state)
 /* Returns the number of parts of a product that takes least time on two cores. */
 static int64_t cheapest(bool items_are_lanes, bool has_strides, int64_t rows, int64_t columns, int64_t terms)
 {
-    const split_product product = {
+    const matmul_batch product = {
         .batches = 1, .rows = rows, .columns = columns, .inner = terms, .has_strides = has_strides};
     const tuff_device_info info = {.compute_units = 2};
     const target cpu = {.info = &info, .is_cpu = true, .items_are_lanes = items_are_lanes};

@@ -84,7 +84,7 @@ static tune_evaluation lower(void *state, const tune_config *config, candidate_i
                          .group_items = (uint32_t)tuff__config_value(config, axes[0].parameter, axes[0].default_value)};
     out->cost = self->foresight != 0 ? pow((double)fault_time(self, config), self->foresight) : 0;
     for (int i = 0; i < AXES; i++)
-        tuff__config_set(&out->consulted, axes[i].parameter, axes[i].default_value);
+        tuff__config_set(&out->used_tunables, axes[i].parameter, axes[i].default_value);
     return EVALUATION_GOOD;
 }
 

@@ -196,13 +196,13 @@ static void assert_values(const space_axis *axis, int default_value, const int *
 
 static tune_space make_space(void)
 {
-    tune_config consulted = {0};
-    tuff__config_set(&consulted, TUNABLE_matmul_register_tile_rows, 5);
-    tuff__config_set(&consulted, TUNABLE_matmul_register_tile_columns, 2);
-    tuff__config_set(&consulted, TUNABLE_matmul_register_local_size, 8);
-    tuff__config_set(&consulted, TUNABLE_row_register_private_bytes, 49152);
+    tune_config used_tunables = {0};
+    tuff__config_set(&used_tunables, TUNABLE_matmul_register_tile_rows, 5);
+    tuff__config_set(&used_tunables, TUNABLE_matmul_register_tile_columns, 2);
+    tuff__config_set(&used_tunables, TUNABLE_matmul_register_local_size, 8);
+    tuff__config_set(&used_tunables, TUNABLE_row_register_private_bytes, 49152);
     tune_space space = {0};
-    assert_int_equal(tuff__space_add_tunables(&space, &consulted), 4);
+    assert_int_equal(tuff__space_add_tunables(&space, &used_tunables), 4);
     return space;
 }
 
@@ -262,11 +262,11 @@ static void points_are_counted_and_all_differ(void **state)
 {
     (void)state;
     tune_space space = {0};
-    tune_config consulted = {0};
-    tuff__config_set(&consulted, TUNABLE_matmul_local_block_rows, 64);
-    tuff__config_set(&consulted, TUNABLE_matmul_local_step_k, 16);
-    tuff__config_set(&consulted, TUNABLE_matmul_local_thread_rows, 4);
-    tuff__space_add_tunables(&space, &consulted);
+    tune_config used_tunables = {0};
+    tuff__config_set(&used_tunables, TUNABLE_matmul_local_block_rows, 64);
+    tuff__config_set(&used_tunables, TUNABLE_matmul_local_step_k, 16);
+    tuff__config_set(&used_tunables, TUNABLE_matmul_local_thread_rows, 4);
+    tuff__space_add_tunables(&space, &used_tunables);
     assert_true(tuff__space_count(&space) == 4 * 4 * 3);
     tune_config points[48];
     int defaults = 0;

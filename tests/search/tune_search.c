@@ -146,7 +146,7 @@ static void a_small_space_is_searched_whole(void **state)
         const evaluator by = fault_begin(&device);
         assert_int_equal(by.lower(&device, &defaults, &made), EVALUATION_GOOD);
         tune_space space = {0};
-        tuff__space_add_tunables(&space, &made.consulted);
+        tuff__space_add_tunables(&space, &made.used_tunables);
         uint64_t valid = 0, best = UINT64_MAX;
         for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
             tune_config config;

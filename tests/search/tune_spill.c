@@ -253,7 +253,7 @@ static uint64_t best_time(const fault_device *device)
     const evaluator by = fault_begin(&copy);
     assert_int_equal(by.lower(&copy, &defaults, &made), EVALUATION_GOOD);
     tune_space space = {0};
-    tuff__space_add_tunables(&space, &made.consulted);
+    tuff__space_add_tunables(&space, &made.used_tunables);
     uint64_t best = UINT64_MAX;
     for (uint64_t i = 0; i < tuff__space_count(&space); i++) {
         tune_config config;

@@ -56,12 +56,12 @@ static int add(const char *environment, const tune_record *record)
 /* Adds a winner of any key, as if it had been measured here and now. */
 static int add_op(char **arguments)
 {
-    char today[GENERATOR_SIZE];
+    char today[KERNEL_HASH_SIZE];
     tune_key key;
     if (tuff__key_parse(arguments[3], &key) != TUFF_OK)
         return 2;
     tune_record record = tuff__record_make(RECORD_WIN, arguments[2], arguments[3], arguments[4]);
-    record.generator = tuff__kernel_hash(key.family, today);
+    record.kernel_hash = tuff__kernel_hash(key.family, today);
     record.nanoseconds[0] = record.nanoseconds[1] = record.nanoseconds[2] = 1000;
     record.default_nanoseconds = 2000;
     record.samples = 60;
@@ -70,7 +70,7 @@ static int add_op(char **arguments)
 
 int main(int count, char **arguments)
 {
-    char op[TUNE_KEY_SIZE], today[GENERATOR_SIZE], environment[ENVIRONMENT_SIZE];
+    char op[TUNE_KEY_SIZE], today[KERNEL_HASH_SIZE], environment[ENVIRONMENT_SIZE];
     if (count == 5 && strcmp(arguments[1], "op") == 0)
         return add_op(arguments);
     if (count < 6)
@@ -86,13 +86,13 @@ int main(int count, char **arguments)
                           .math = "fast"};
     const record_kind kind = kind_of(arguments[1]);
     const uint64_t time_taken = 1000 * number(argument(count, arguments, 6, "100"));
-    const char *generator = argument(count, arguments, 9, "today");
+    const char *kernel_hash = argument(count, arguments, 9, "today");
     const tune_record record = {
         .kind = kind,
         .environment = tuff__hash_text(tuff__environment_text(&where, environment)),
         .key = tuff__key_hash(&key),
         .op = tuff__key_text(&key, op),
-        .generator = strcmp(generator, "today") == 0 ? tuff__kernel_hash("matmul", today) : generator,
+        .kernel_hash = strcmp(kernel_hash, "today") == 0 ? tuff__kernel_hash("matmul", today) : kernel_hash,
         .candidate = arguments[5],
         .nanoseconds = {time_taken * 9 / 10, time_taken, time_taken * 11 / 10},
         .samples = number(argument(count, arguments, 7, "20")),

@@ -46,7 +46,7 @@ expect 0 "no stores" "$tuff" cache verify
 for file in "$shipped"/*.jsonl; do
     expect 0 "damaged 0" "$tuff" cache verify "$file"
     expect 0 "rejected 0" "$tuff" cache import "$file"
-    expect 0 "would drop 0 of" "$tuff" cache prune --kgen stale --dry-run
+    expect 0 "would drop 0 of" "$tuff" cache prune --kernels stale --dry-run
     [ -f "cache/tune/v1/$(basename "$file")" ] || fail "$file is of the store $(ls cache/tune/v1)"
     rm -rf cache
 done
@@ -283,7 +283,7 @@ expect 0 "dropped 1 of 1 records" "$tuff" cache prune --driver old
 expect 0 "2 win  1 bad" "$tuff" cache list --device 24.3
 add win gfx1100 24.3 2048 "$rows=8" 90 20 0 othertexts >/dev/null
 expect 0 "1 with other kernel texts" "$tuff" cache list --device 24.3
-expect 0 "dropped 1 of 4 records" "$tuff" cache prune --kgen stale
+expect 0 "dropped 1 of 4 records" "$tuff" cache prune --kernels stale
 expect 0 "dropped 0 of 3 records" "$tuff" cache prune --max 16M
 "$tuff" cache prune --max 1200 >out || fail "prune --max"
 [ "$(cat cache/tune/v1/*.jsonl | wc -c)" -le 1200 ] || fail "prune --max 1200 leaves $(cat cache/tune/v1/*.jsonl | wc -c)"

@@ -44,7 +44,7 @@ typedef struct tuning_session {
 static tune_record record_of(record_kind kind, const char *op, const char *candidate)
 {
     tune_record out = tuff__record_make(kind, environment, op, candidate);
-    out.generator = "1";
+    out.kernel_hash = "1";
     return out;
 }
 

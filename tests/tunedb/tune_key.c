@@ -1,5 +1,5 @@
-/* Keys, environments and generators as texts: what is written can be read, nothing else can, and devices are told apart
-   by their drivers. */
+/* Keys, environments and kernel hashes as texts: what is written can be read, nothing else can, and devices are told
+   apart by their drivers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -208,7 +208,7 @@ static void limits_are_told_from_drivers(void **state)
 static void generators_tell_families_apart(void **state)
 {
     (void)state;
-    char matmul[GENERATOR_SIZE], again[GENERATOR_SIZE], row[GENERATOR_SIZE];
+    char matmul[KERNEL_HASH_SIZE], again[KERNEL_HASH_SIZE], row[KERNEL_HASH_SIZE];
     assert_string_equal(tuff__kernel_hash("matmul", matmul), tuff__kernel_hash("matmul", again));
     assert_string_not_equal(matmul, tuff__kernel_hash("row", row));
     assert_int_equal(strlen(matmul), 8);

@@ -53,7 +53,7 @@ static tune_record record_of(record_kind kind, const tune_environment *where, co
                          .environment = tuff__hash_text(ENVIRONMENT_TEXT(where)),
                          .key = tuff__hash_text(op),
                          .op = op,
-                         .generator = kind == RECORD_WIN ? "today" : "",
+                         .kernel_hash = kind == RECORD_WIN ? "today" : "",
                          .candidate = candidate,
                          .nanoseconds = {90, 100, 110},
                          .samples = 20,
@@ -88,7 +88,7 @@ static void run_lookup(scene *self)
     const tune_store *const stores[] = {self->user, self->shipped};
     tuff__tune_lookup(&(tune_lookup_request){.key = &self->key,
                                              .environment = &self->here,
-                                             .generator = "today",
+                                             .kernel_hash = "today",
                                              .stores = stores,
                                              .store_count = 2,
                                              .portfolio = portfolio,
@@ -137,7 +137,7 @@ static void tiers_are_asked_in_order(void **state)
     other = fixture_board;
     snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
     put_win(now.shipped, &other, &fixture_product, ROWS(7));
-    expect(&now, TIER_DRIVER, ROWS(7), "another driver");
+    expect(&now, TIER_OTHER_DRIVER, ROWS(7), "another driver");
 
     put_win(now.shipped, &fixture_board, &fixture_product, ROWS(8));
     expect(&now, TIER_SAME, ROWS(8), "20 samples");
@@ -220,9 +220,9 @@ static void what_was_rejected_elsewhere_is_passed_over(void **state)
     tune_record win = record_of(RECORD_WIN, &older, op, ROWS(7));
     win.runners_up[0] = ROWS(5);
     put(now.shipped, &older, win);
-    expect(&now, TIER_DRIVER, ROWS(7), "another driver");
+    expect(&now, TIER_OTHER_DRIVER, ROWS(7), "another driver");
     put(now.user, &older, record_of(RECORD_REJECTION, &older, op, ROWS(7)));
-    expect(&now, TIER_DRIVER, ROWS(5), "another driver");
+    expect(&now, TIER_OTHER_DRIVER, ROWS(5), "another driver");
     end(&now);
 }
 
@@ -235,10 +235,10 @@ static void what_may_be_right_again_runs(void **state)
     char op[TUNE_KEY_SIZE];
     tune_record bad = record_of(RECORD_REJECTION, &fixture_board, tuff__key_text(&fixture_product, op), ROWS(8));
     put_win(now.user, &fixture_board, &fixture_product, ROWS(8));
-    bad.generator = "older";
+    bad.kernel_hash = "older";
     put(now.user, &fixture_board, bad);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
-    bad.generator = "today";
+    bad.kernel_hash = "today";
     bad.reason = tuff__suspicions[1];
     put(now.user, &fixture_board, bad);
     expect(&now, TIER_SAME, ROWS(8), "measured here");
@@ -262,10 +262,10 @@ static void shipped_winners_of_today_come_before_old_ones(void **state)
     expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
     win.source = "live";
     win.candidate = ROWS(6);
-    win.generator = "older";
+    win.kernel_hash = "older";
     put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(8), "shipped with tuff");
-    win.generator = "today";
+    win.kernel_hash = "today";
     put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, ROWS(6), "measured here");
     end(&now);
@@ -311,11 +311,11 @@ static void seeds_are_no_answers(void **state)
 
     begin(&now);
     win.source = "live";
-    win.generator = "older";
+    win.kernel_hash = "older";
     put(now.user, &fixture_board, win);
     expect(&now, TIER_SEED, "", "1 seeds for a search");
     assert_non_null(strstr(now.result.why[TIER_SAME], "other kernel texts (older; current: today)"));
-    assert_int_equal(now.result.miss, MISS_OLD_TEXTS);
+    assert_int_equal(now.result.miss, MISS_OTHER_KERNELS);
     end(&now);
 }
 
@@ -362,10 +362,10 @@ static void the_default_is_no_seed(void **state)
     begin(&now);
     char op[TUNE_KEY_SIZE];
     tune_record win = record_of(RECORD_WIN, &fixture_board, tuff__key_text(&fixture_product, op), "");
-    win.generator = "older";
+    win.kernel_hash = "older";
     put(now.user, &fixture_board, win);
     expect(&now, TIER_PORTFOLIO, "", "2 candidates");
-    win.generator = "today";
+    win.kernel_hash = "today";
     put(now.user, &fixture_board, win);
     expect(&now, TIER_SAME, "", "measured here");
     end(&now);

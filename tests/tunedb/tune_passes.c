@@ -1,5 +1,5 @@
 /* The tuner's records belong to the kernels that lowering and assembly wrote when they were measured. The hash of a
-   family's generator covers kernel texts and tunables; changes of code are covered by PASSES_VERSION of
+   family's kernel hash covers kernel texts and tunables; changes of code are covered by PASSES_VERSION of
    src/tunedb/kernel_hash.c, which must be raised by hand. This test knows the kernels that the current version writes
    for a training step, so that this is not forgotten. It uses fake devices, so that they are the same everywhere. */
 #define _POSIX_C_SOURCE 200809L
@@ -82,12 +82,12 @@ static void add_lines(tuff_device *device, const char *as)
 {
     tuff_graph *graph = make_step(device);
     tuff_plan *plan = compile_plan(graph);
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     int count;
     for (int i = 0; i < FAMILIES; i++) {
         const uint64_t hash = hash_family(plan, families[i], &count);
         if (count > 0)
-            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash(families[i], generator),
+            tuff__text_add(&now, "%s %s %s %d %016llx\n", as, families[i], tuff__kernel_hash(families[i], kernel_hash),
                            count, (unsigned long long)hash);
     }
     destroy_plan(plan, graph);
@@ -131,8 +131,8 @@ static void override_device(tuff_device *device)
 /* Returns the line of the table for the same device and family, or NULL. */
 static const char *find_line(const char *line)
 {
-    const char *generator = strchr(strchr(line, ' ') + 1, ' ') + 1;
-    const size_t length = (size_t)(generator - line);
+    const char *kernel_hash = strchr(strchr(line, ' ') + 1, ' ') + 1;
+    const size_t length = (size_t)(kernel_hash - line);
     for (const char *at = tuff__text_get(&before); *at; at = strchr(at, '\n') + 1)
         if (strncmp(at, line, length) == 0)
             return at;
@@ -145,10 +145,10 @@ static bool is_same_line(const char *a, const char *b)
     return strncmp(a, b, length) == 0 && b[length] == '\n';
 }
 
-/* Kernels may differ if the generator does. */
+/* Kernels may differ if the kernel hash does. */
 static bool has_same_generator(const char *a, const char *b)
 {
-    return strncmp(strchr(strchr(a, ' ') + 1, ' '), strchr(strchr(b, ' ') + 1, ' '), GENERATOR_SIZE) == 0;
+    return strncmp(strchr(strchr(a, ' ') + 1, ' '), strchr(strchr(b, ' ') + 1, ' '), KERNEL_HASH_SIZE) == 0;
 }
 
 static void new_kernels_have_new_generators(void **state)
@@ -172,14 +172,13 @@ static void new_kernels_have_new_generators(void **state)
         stale += !known || (!is_same_line(known, at) && !is_forgotten);
         wrong += is_forgotten;
         if (is_forgotten)
-            print_message("  the kernels changed, but the generator version did not: %.*s\n", (int)strcspn(at, "\n"),
-                          at);
+            print_message("  the kernels changed, but their hash did not: %.*s\n", (int)strcspn(at, "\n"), at);
     }
     if (wrong > 0)
         fail_msg("raise PASSES_VERSION in src/tunedb/kernel_hash.c, then run this with TUFF_TEST_WRITES=1");
     if (stale > 0)
         fail_msg(
-            "kernels and generators are new: run this with TUFF_TEST_WRITES=1 and commit tests/data/generated.txt");
+            "kernels and their hashes are new: run this with TUFF_TEST_WRITES=1 and commit tests/data/generated.txt");
 }
 
 static void comments_are_not_hashed(void **state)

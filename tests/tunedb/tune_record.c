@@ -34,7 +34,7 @@ static void checks_are_those_of_the_standard(void **state)
 static const tune_record full = {.kind = RECORD_WIN,
                                  .environment = {1, 2},
                                  .op = "matmul of a test",
-                                 .generator = "c31e",
+                                 .kernel_hash = "c31e",
                                  .candidate = "a=1;b=2",
                                  .nanoseconds = {0, 1100, 999999999999999999},
                                  .samples = 20,
@@ -79,10 +79,10 @@ static line_state read_body(const char *body, arena *texts, tune_record *out)
 
 static void expect_same(const tune_record *a, const tune_record *b)
 {
-    const char *const first[] = {a->op,    a->generator,     a->candidate,     a->cold,
+    const char *const first[] = {a->op,    a->kernel_hash,   a->candidate,     a->cold,
                                  a->end,   a->source,        a->library,       a->reason,
                                  a->phase, a->runners_up[0], a->runners_up[1], a->runners_up[2]};
-    const char *const second[] = {b->op,    b->generator,     b->candidate,     b->cold,
+    const char *const second[] = {b->op,    b->kernel_hash,   b->candidate,     b->cold,
                                   b->end,   b->source,        b->library,       b->reason,
                                   b->phase, b->runners_up[0], b->runners_up[1], b->runners_up[2]};
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)

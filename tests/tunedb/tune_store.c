@@ -34,7 +34,7 @@ static tune_record win_of(const char *op, const char *candidate, uint64_t sample
                          .environment = tuff__hash_text(environment),
                          .key = tuff__hash_text(op),
                          .op = op,
-                         .generator = "c31e",
+                         .kernel_hash = "c31e",
                          .candidate = candidate,
                          .nanoseconds = {1000, 1100, 1300},
                          .samples = samples,
@@ -164,7 +164,7 @@ static void what_is_foreign_replaces_nothing(void **state)
     assert_string_equal(win(store, "k"), "a=1");
     tune_record imported = win_of("k", "a=3", 100), changed = win_of("k", "a=4", 5);
     imported.source = "import";
-    changed.generator = "another text";
+    changed.kernel_hash = "another text";
     add(store, imported);
     assert_string_equal(win(store, "k"), "a=1");
     add(store, win_of("k", "a=5", 20));

@@ -144,11 +144,11 @@ tuff_tune_stats plan_await(const subject_plan *self)
 
 static void add_winner(tune_store *store, const char *environment, const char *key, const char *candidate)
 {
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     tune_record win = tuff__record_make(RECORD_WIN, environment, key, candidate);
     tune_key parsed;
     assert_int_equal(tuff__key_parse(key, &parsed), TUFF_OK);
-    win.generator = tuff__kernel_hash(parsed.family, generator);
+    win.kernel_hash = tuff__kernel_hash(parsed.family, kernel_hash);
     win.samples = 10;
     win.default_nanoseconds = 2000;
     for (int i = 0; i < 3; i++)

@@ -86,7 +86,7 @@ json_t *cache_json_record(const tune_record *record)
                            (json_int_t)record->nanoseconds[2], "samples", (json_int_t)record->samples,
                            "default_nanoseconds", (json_int_t)record->default_nanoseconds, "gain",
                            tuff__record_gain(record), "runners_up", json_runners_up(record), "source", record->source,
-                           "generator", record->generator, "cold", record->cold, "library", record->library));
+                           "kernel_hash", record->kernel_hash, "cold", record->cold, "library", record->library));
     if (record->kind == RECORD_WIN && record->timed > 0)
         (void)json_object_update_new(out, json_pack("{s:I, s:[I,I,I,I,I]}", "timed", (json_int_t)record->timed,
                                                     "spread", (json_int_t)record->spread[0],

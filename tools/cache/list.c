@@ -20,7 +20,7 @@ typedef struct store_summary {
     int count, capacity;
     int bad, pins;
     uint64_t newest;
-    char family[32], current_hash[GENERATOR_SIZE]; /* the family that was looked up last, and its hash */
+    char family[32], current_hash[KERNEL_HASH_SIZE]; /* the family that was looked up last, and its hash */
 } store_summary;
 
 static const char *current_hash_of(store_summary *summary, const char *family)
@@ -48,7 +48,7 @@ static tuff_status add_winner(store_summary *to, const tune_record *win)
     if (tuff__key_parse(win->op, &row->key) != TUFF_OK)
         row->key = (tune_key){.family = "other"};
     else
-        row->is_stale = strcmp(win->generator, current_hash_of(to, row->key.family)) != 0;
+        row->is_stale = strcmp(win->kernel_hash, current_hash_of(to, row->key.family)) != 0;
     return TUFF_OK;
 }
 

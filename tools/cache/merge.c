@@ -144,7 +144,7 @@ static void compare(difference *diff, const tune_record *a, const tune_record *b
 /* Finds the winner of the same kernel texts; if there is none, the newest of others. */
 static const tune_record *find_same(const tune_store *store, hash128 environment, const tune_record *record)
 {
-    return tuff__store_winner(store, environment, record->key, record->generator);
+    return tuff__store_winner(store, environment, record->key, record->kernel_hash);
 }
 
 static void find_differences(difference *diff, hash128 environment_a, hash128 environment_b)

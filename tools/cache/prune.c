@@ -85,7 +85,7 @@ static int prune(int count, char **arguments)
          .placeholder = "old",
          .help = "drop records of drivers that have been measured in a newer version",
          .given = &criteria.old_drivers},
-        {.name = "--kgen",
+        {.name = "--kernels",
          .kind = CLI_CHOICE,
          .value = &kernels,
          .placeholder = "stale",

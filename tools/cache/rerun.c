@@ -37,12 +37,12 @@ typedef struct rerun {
 
 static const tune_record *find_win(const rerun *self, hash128 environment, const tune_key *key)
 {
-    char generator[GENERATOR_SIZE];
-    const char *const today = tuff__kernel_hash(key->family, generator);
+    char kernel_hash[KERNEL_HASH_SIZE];
+    const char *const today = tuff__kernel_hash(key->family, kernel_hash);
     for (int i = 0; i < self->cache->count; i++) {
         const tune_record *win =
             tuff__store_winner(self->cache->files[i].store, environment, tuff__key_hash(key), today);
-        if (win && !tuff__record_is_seed(win) && strcmp(win->generator, today) == 0)
+        if (win && !tuff__record_is_seed(win) && strcmp(win->kernel_hash, today) == 0)
             return win;
     }
     return NULL;

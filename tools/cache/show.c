@@ -13,7 +13,7 @@ static void print_win(const tune_record *win)
            cache_candidate(win->candidate), (double)win->nanoseconds[0] / 1e6, (double)win->nanoseconds[1] / 1e6,
            (double)win->nanoseconds[2] / 1e6, win->samples, (double)win->default_nanoseconds / 1e6,
            tuff__record_gain(win), win->source[0] ? win->source : "of unknown source", AGE_TEXT(win->time));
-    printf("; kernel texts %s%s%s\n", win->generator[0] ? win->generator : "unnamed", win->cold[0] ? ", cold " : "",
+    printf("; kernel texts %s%s%s\n", win->kernel_hash[0] ? win->kernel_hash : "unnamed", win->cold[0] ? ", cold " : "",
            win->cold);
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])

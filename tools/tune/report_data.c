@@ -45,9 +45,9 @@ static entry *add(entries *all, hash128 hash, const char *op)
 static bool has_current_kernel(const tune_record *win)
 {
     tune_key key;
-    char today[GENERATOR_SIZE];
+    char today[KERNEL_HASH_SIZE];
     return tuff__key_parse(win->op, &key) == TUFF_OK &&
-           strcmp(win->generator, tuff__kernel_hash(key.family, today)) == 0;
+           strcmp(win->kernel_hash, tuff__kernel_hash(key.family, today)) == 0;
 }
 
 /* Adds a record to its entry. As in lookups, earlier stores take precedence, except for winners of other kernel
@@ -156,12 +156,12 @@ static json_t *json_times(const uint64_t *times, int count)
 
 static void add_win(json_t *out, const entry *item)
 {
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     tune_key key;
     json_t *runners_up = json_array();
     const tune_record *win = item->win;
     const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
-                            strcmp(tuff__kernel_hash(key.family, generator), win->generator) == 0;
+                            strcmp(tuff__kernel_hash(key.family, kernel_hash), win->kernel_hash) == 0;
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])
             (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));

@@ -29,7 +29,7 @@ static bool is_statistic(const choice *self, const node *at)
 
 /* Returns the matmul that computes the terms of a sum, in pieces along its inner axis, and that nothing else reads;
    NULL if there is none. */
-static const node *split_product(const struct fusion *fusion, const node *sum)
+static const node *matmul_batch(const struct fusion *fusion, const node *sum)
 {
     const node *at = sum->op == OP_SUM ? sum->inputs[0]->node : sum;
     while (at != sum && tuff__op_is_view(at->op) && fusion->facts[at->id].consumer_count == 1)
@@ -56,7 +56,7 @@ static void find_precise(const choice *self)
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
         for (int k = 0; k < at->input_count && (keeps_bits(at) || (propagates && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
-        const node *product = self->precise[i] || at->op == OP_SUM ? split_product(self->fusion, at) : NULL;
+        const node *product = self->precise[i] || at->op == OP_SUM ? matmul_batch(self->fusion, at) : NULL;
         if (product != NULL)
             self->precise[product->id] = true;
     }

@@ -116,11 +116,11 @@ static int64_t best_count(const rewriting *self, const node *at)
     if (rows < MIN_SIDE)
         return count_for_reading(self, batches * tuff__divide_up(columns, columns_of_group(self, at->inputs[1], rows)),
                                  columns, inner);
-    split_product product = {.batches = batches,
-                             .rows = rows,
-                             .columns = columns,
-                             .inner = inner,
-                             .has_strides = is_read_at_strides(at->inputs[0])};
+    matmul_batch product = {.batches = batches,
+                            .rows = rows,
+                            .columns = columns,
+                            .inner = inner,
+                            .has_strides = is_read_at_strides(at->inputs[0])};
     double least = 0.8 * tuff__cost_split_matmul(&self->target, &product, 1);
     int64_t best = 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS; ++split_k) {

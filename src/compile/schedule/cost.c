@@ -50,7 +50,7 @@ cost_parameters tuff__cost_parameters(const target *on)
 /* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A
    panel of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of
    both fit, because their strides defeat prefetching. */
-static bool streams_operands(const target *on, const split_product *product, int64_t terms)
+static bool streams_operands(const target *on, const matmul_batch *product, int64_t terms)
 {
     const bool packed = product->rows >= CPU_PACKED_LINES && product->columns >= CPU_PACKED_LINES;
     const int64_t lines = packed ? tuff__cost_parameters(on).tile_columns : product->rows + product->columns;
@@ -58,7 +58,7 @@ static bool streams_operands(const target *on, const split_product *product, int
            (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
 }
 
-double tuff__cost_split_matmul(const target *on, const split_product *product, int64_t split_k)
+double tuff__cost_split_matmul(const target *on, const matmul_batch *product, int64_t split_k)
 {
     const cost_parameters cost = tuff__cost_parameters(on);
     const int64_t terms = product->inner / split_k, tiles = product->batches * split_k *

@@ -21,12 +21,12 @@ typedef struct cost_parameters {
 cost_parameters tuff__cost_parameters(const target *on);
 
 /* A batch of matmuls. */
-typedef struct split_product {
+typedef struct matmul_batch {
     int64_t batches, rows, columns, inner;
     bool has_strides; /* the terms of both operands lie apart in memory */
-} split_product;
+} matmul_batch;
 /* Seconds of matmuls whose inner axis is split, including the sum over the parts. */
-double tuff__cost_split_matmul(const target *on, const split_product *product, int64_t split_k);
+double tuff__cost_split_matmul(const target *on, const matmul_batch *product, int64_t split_k);
 
 /* Seconds of a kernel with that many groups, operations and bytes moved. */
 double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups);

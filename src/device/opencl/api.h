@@ -307,9 +307,9 @@ void tuff__cl_library_clear_cache(const driver_device *device);
 /* Enqueues a product; event gets the event of its end. */
 tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue, cl_event *event);
 
-/* huge.c */
+/* huge_pages.c */
 /* Creates a buffer in large pages; NULL if they are of no use or unavailable. */
-cl_mem tuff__cl_create_huge(driver_device *device, size_t size);
+cl_mem tuff__cl_create_in_huge_pages(driver_device *device, size_t size);
 
 /* wait_thread.c */
 /* If the driver computes with threads that wait in it, makes the device's thread wait there until the event is

@@ -30,7 +30,7 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     if (!buffer)
         return TUFF_E_OOM_HOST;
     buffer->is_large = device->has_larger_buffers && size > device->plain_allocation;
-    buffer->memory = tuff__cl_create_huge(device, (size_t)size);
+    buffer->memory = tuff__cl_create_in_huge_pages(device, (size_t)size);
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (buffer->is_large ? ALLOW_UNRESTRICTED_SIZE_INTEL : 0u);
     if (buffer->memory == NULL)
         buffer->memory = tuff__cl.CreateBuffer(device->context, flags, (size_t)size, NULL, &error);

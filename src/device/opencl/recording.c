@@ -150,7 +150,7 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
 
 static tuff_status add_product(driver_device *device, driver_recording *record, const command *work, int index)
 {
-    step *part = add_step(record, COMMAND_PRODUCT, index, (pace_share){NULL, work->seconds});
+    step *part = add_step(record, COMMAND_LIBRARY_GEMM, index, (pace_share){NULL, work->seconds});
     if (!part || !(part->product = tuff__alloc(sizeof *part->product)))
         return TUFF_E_OOM_HOST;
     *part->product = *work;
@@ -162,7 +162,8 @@ static tuff_status add_command(driver_device *device, driver_recording *record, 
 {
     if (work->kind == COMMAND_DISPATCH)
         return add_dispatch(device, record, work, index);
-    return work->kind == COMMAND_PRODUCT ? add_product(device, record, work, index) : add_transfer(record, work, index);
+    return work->kind == COMMAND_LIBRARY_GEMM ? add_product(device, record, work, index)
+                                              : add_transfer(record, work, index);
 }
 
 static int block_count(const driver_recording *record)
@@ -287,7 +288,7 @@ static tuff_status enqueue(cl_command_queue queue, const step *part, cl_event *e
         CL_TRY(EnqueueFillBuffer,
                (queue, part->destination, &zero, sizeof zero, part->destination_offset, part->size, 0, NULL, event));
         break;
-    case COMMAND_PRODUCT:
+    case COMMAND_LIBRARY_GEMM:
         return tuff__cl_library_enqueue(part->product, queue, event);
     }
     return TUFF_OK;
@@ -467,7 +468,7 @@ static tuff_status ensure_timed_queue(driver_device *device)
 static tuff_status enqueue_timed(cl_command_queue queue, step *part)
 {
     cl_int error;
-    if (part->kind == COMMAND_PRODUCT)
+    if (part->kind == COMMAND_LIBRARY_GEMM)
         CL_TRY(EnqueueMarkerWithWaitList, (queue, 0, NULL, &part->start_marker));
     return enqueue(queue, part, &part->event, &error);
 }

@@ -89,7 +89,7 @@ static tuff_status record_command(driver_device *device, VkCommandBuffer command
     case COMMAND_FILL_ZERO:
         device->vk->vkCmdFillBuffer(commands, bindings[0].buffer->handle, bindings[0].offset, bindings[0].size, 0);
         return TUFF_OK;
-    case COMMAND_PRODUCT: /* rejected by device/recording.c */
+    case COMMAND_LIBRARY_GEMM: /* rejected by device/recording.c */
         break;
     }
     return FAIL(TUFF_E_USAGE, "vulkan: unsupported command kind %d", (int)step->kind);

@@ -170,7 +170,7 @@ struct driver_recording {
     uint64_t last_use;
 };
 
-/* cut.c */
+/* partition.c */
 /* Partitions commands into parts and segments, which do not have command buffers yet. */
 tuff_status tuff__vulkan_partition(const driver_device *device, const command *commands, uint32_t count,
                                    vulkan_partition *out);
@@ -213,7 +213,7 @@ bool tuff__vulkan_has_enabled(const tuff_vulkan_handles *application, const char
 tuff_status tuff__vulkan_prepare(driver_device *device);
 void tuff__vulkan_close(driver_device *device);
 
-/* units.c */
+/* intel_compute_units.c */
 /* Estimates compute_units from the device's name. */
 void tuff__vulkan_estimate_units(tuff_device_info *info);
 

@@ -217,13 +217,13 @@ tuff_status tuff__cache_lookup(const tuff_cache *self, const tune_environment *e
                                tune_lookup_result *out)
 {
     tune_key key;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     const char *const *portfolio = NULL;
     TRY(tuff__key_parse(op, &key));
     const int portfolio_count = tuff__portfolio_for_environment(environment, key.family, &portfolio);
     tuff__tune_lookup(&(tune_lookup_request){.key = &key,
                                              .environment = environment,
-                                             .generator = tuff__kernel_hash(key.family, generator),
+                                             .kernel_hash = tuff__kernel_hash(key.family, kernel_hash),
                                              .stores = self->lookup_stores,
                                              .store_count = self->count,
                                              .portfolio = portfolio,

@@ -72,7 +72,7 @@ static bool find_choice(const tuff_cache *self, const tune_store *store, const t
 
 static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_store *store, const tune_record *record)
 {
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     tune_key key;
     tune_lookup_result result;
     tune_record pin = *record;
@@ -80,7 +80,7 @@ static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_st
         to->counts->left_out++;
         return TUFF_OK;
     }
-    pin.generator = tuff__kernel_hash(key.family, generator);
+    pin.kernel_hash = tuff__kernel_hash(key.family, kernel_hash);
     pin.kind = RECORD_PIN;
     pin.candidate = result.candidate;
     pin.reason = "lock";

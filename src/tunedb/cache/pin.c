@@ -18,9 +18,9 @@ tuff_status tuff__cache_canonical_candidate(const char *source, text *out)
 static const tune_record *find_rejection(const tuff_cache *self, const tune_record *pin)
 {
     tune_key key;
-    char generator[GENERATOR_SIZE];
+    char kernel_hash[KERNEL_HASH_SIZE];
     const bool is_valid_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
-    const char *const today = is_valid_key ? tuff__kernel_hash(key.family, generator) : NULL;
+    const char *const today = is_valid_key ? tuff__kernel_hash(key.family, kernel_hash) : NULL;
     for (int i = 0; i < self->count; i++) {
         const tune_record *rejection =
             tuff__store_rejection(self->files[i].store, pin->environment, pin->key, pin->candidate, today);

@@ -76,9 +76,9 @@ void tuff__prune_end(pruning *self)
 
 static bool is_stale(const tune_record *record)
 {
-    char family[32], today[GENERATOR_SIZE];
+    char family[32], today[KERNEL_HASH_SIZE];
     (void)snprintf(family, sizeof family, "%.*s", (int)strcspn(record->op, " "), record->op);
-    return strcmp(record->generator, tuff__kernel_hash(family, today)) != 0;
+    return strcmp(record->kernel_hash, tuff__kernel_hash(family, today)) != 0;
 }
 
 static bool is_old(const pruning *self, const tune_record *record)

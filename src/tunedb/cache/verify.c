@@ -49,7 +49,7 @@ static void check_environment(checking *self, int line, const tune_record *recor
 static void check_record(checking *self, int line, const tune_record *record)
 {
     const tune_record *rejection;
-    const char *subject, *generator = record->generator[0] ? record->generator : NULL;
+    const char *subject, *kernel_hash = record->kernel_hash[0] ? record->kernel_hash : NULL;
     if (record->kind == RECORD_ENVIRONMENT) {
         check_environment(self, line, record);
     } else if ((subject = find_unusable_part(record))) {
@@ -60,8 +60,8 @@ static void check_record(checking *self, int line, const tune_record *record)
         report_finding(self, line, "unknown environment", record->op);
     } else if ((record->kind == RECORD_WIN || record->kind == RECORD_PIN) &&
                (rejection = tuff__store_rejection(self->store, record->environment, record->key, record->candidate,
-                                                  generator)) &&
-               tuff__record_rejects(rejection, generator)) {
+                                                  kernel_hash)) &&
+               tuff__record_rejects(rejection, kernel_hash)) {
         self->found.rejected++;
         report_finding(self, line,
                        record->kind == RECORD_WIN ? "a winner that was rejected" : "a pin that was rejected",

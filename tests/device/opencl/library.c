@@ -155,7 +155,7 @@ static void check_times(tuff_device *device)
     assert_non_null(plan);
     assert_int_equal(run_square(plan), TUFF_OK);
     assert_int_equal(plan->executable.command_count, 1);
-    assert_int_equal(plan->executable.commands[0].kind, COMMAND_PRODUCT);
+    assert_int_equal(plan->executable.commands[0].kind, COMMAND_LIBRARY_GEMM);
     recording *timed;
     assert_int_equal(tuff__recording_create(device, plan->executable.commands, 1, false, true, &timed), TUFF_OK);
     real = tuff__clblast;

@@ -1,5 +1,5 @@
 /* Selects sections of math.k. Lines `//@ NAME: NEEDED NEEDED` begin sections; a section follows those it needs. */
-#include "kernels/maths.h"
+#include "kernels/math_sections.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static void add_sections(const section *sections, int count, bool vectors, text 
     tuff__text_add(out, "#undef FN\n#undef MAKE_REAL\n#undef REAL\n#undef INT\n#undef UINT\n#undef BOOL\n");
 }
 
-tuff_status tuff__maths_add(const char *used, bool vectors, text *out)
+tuff_status tuff__append_math_sections(const char *used, bool vectors, text *out)
 {
     const char *maths = tuff__kernel_text("math.k");
     if (maths == NULL)

@@ -15,7 +15,7 @@
 #include "tunedb/lookup.h"
 #include "tune_fixture.h"
 
-static const char *const generators[] = {"first", "second", "third", "fourth"};
+static const char *const kernel_hashes[] = {"first", "second", "third", "fourth"};
 
 static tune_store *open_store(void)
 {
@@ -25,13 +25,13 @@ static tune_store *open_store(void)
     return store;
 }
 
-static void add(tune_store *store, record_kind kind, const char *generator, int rows)
+static void add(tune_store *store, record_kind kind, const char *kernel_hash, int rows)
 {
     char candidate[64];
     (void)snprintf(candidate, sizeof candidate, "matmul_register.tile_rows=%d", rows);
     tune_record record =
         tuff__record_make(kind, ENVIRONMENT_TEXT(&fixture_board), KEY_TEXT(&fixture_product), candidate);
-    record.generator = generator;
+    record.kernel_hash = kernel_hash;
     record.reason = kind == RECORD_REJECTION ? "wrong" : "";
     record.phase = kind == RECORD_REJECTION ? "verify" : "";
     record.source = kind == RECORD_WIN ? "live" : "";
@@ -49,12 +49,12 @@ static bool is_choice(const char *candidate, void *state)
 }
 
 /* Returns the rows of the winner that a build with these kernels gets, 0 if there is none of its own. */
-static int lookup_rows(const tune_store *store, const char *generator)
+static int lookup_rows(const tune_store *store, const char *kernel_hash)
 {
     tune_lookup_result result;
     tuff__tune_lookup(&(tune_lookup_request){.key = &fixture_product,
                                              .environment = &fixture_board,
-                                             .generator = generator,
+                                             .kernel_hash = kernel_hash,
                                              .stores = &store,
                                              .store_count = 1,
                                              .is_usable = is_choice},
@@ -84,8 +84,8 @@ static void builds_take_turns(void **state)
     for (int turn = 1; turn <= 5; turn++) {
         for (int i = 0; i < 2; i++) {
             if (turn > 1)
-                assert_int_equal(lookup_rows(store, generators[i]), (turn - 1) * 4 + i * 2);
-            add(store, RECORD_WIN, generators[i], turn * 4 + i * 2);
+                assert_int_equal(lookup_rows(store, kernel_hashes[i]), (turn - 1) * 4 + i * 2);
+            add(store, RECORD_WIN, kernel_hashes[i], turn * 4 + i * 2);
             store = open_again(store);
         }
         assert_int_equal(count(store), 3); /* one of them is the environment */
@@ -99,17 +99,17 @@ static void builds_take_turns(void **state)
     tuff__store_close(store);
 }
 
-/* Upgrades leave a limited number of records: the generator that was measured least recently is dropped. */
+/* Upgrades leave a limited number of records: the kernel hash that was measured least recently is dropped. */
 static void a_few_are_kept(void **state)
 {
     (void)state;
     tune_store *store = open_store();
     for (int i = 0; i < 4; i++)
-        add(store, RECORD_WIN, generators[i], 4 + 4 * i);
+        add(store, RECORD_WIN, kernel_hashes[i], 4 + 4 * i);
     for (int turn = 0; turn < 2; turn++) {
         assert_int_equal(lookup_rows(store, "first"), 0);
         for (int i = 1; i < 4; i++)
-            assert_int_equal(lookup_rows(store, generators[i]), 4 + 4 * i);
+            assert_int_equal(lookup_rows(store, kernel_hashes[i]), 4 + 4 * i);
         assert_int_equal(count(store), 4);
         store = open_again(store);
     }
@@ -127,7 +127,7 @@ static void rejections_are_of_kernels(void **state)
     (void)state;
     tune_store *store = open_store();
     for (int i = 0; i < 3; i++)
-        add(store, RECORD_WIN, generators[i], 8);
+        add(store, RECORD_WIN, kernel_hashes[i], 8);
     add(store, RECORD_REJECTION, "first", 8);
     add(store, RECORD_REJECTION, "second", 8);
     store = open_again(store);

@@ -271,8 +271,8 @@ static tuff_status report_timeout(const job *self, const char *name)
     return FAIL(TUFF_E_DEVICE_LOST, "kernel %s: compilation did not return within %.1f s", name, (double)passed * 1e-9);
 }
 
-tuff_status tuff__create_watched(tuff_device *device, const program_request *request, blob cached, blob *made,
-                                 driver_program **out)
+tuff_status tuff__create_with_deadline(tuff_device *device, const program_request *request, blob cached, blob *made,
+                                       driver_program **out)
 {
     job *self;
     TRY(start_job(device, request, cached, made != NULL, &self));

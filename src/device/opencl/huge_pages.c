@@ -40,7 +40,7 @@ static buffer_region *map_region(size_t size)
     return region;
 }
 
-cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
+cl_mem tuff__cl_create_in_huge_pages(driver_device *device, size_t size)
 {
     cl_int error = CL_SUCCESS;
     buffer_region *region =
@@ -62,7 +62,7 @@ cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
 
 #else
 
-cl_mem tuff__cl_create_huge(driver_device *device, size_t size)
+cl_mem tuff__cl_create_in_huge_pages(driver_device *device, size_t size)
 {
     (void)device;
     (void)size;
