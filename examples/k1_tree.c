@@ -599,6 +599,7 @@ const example k1_tree_example = {
     .open = open_generated,
     .open_file = open_files,
     .file_help = "texts to learn one after another, separated by commas (three synthetic languages)",
+    .reads_several_files = true,
     .close = close_training_texts,
     .items = words_of,
     .optimizer = optimizer,

@@ -214,6 +214,7 @@ typedef struct example {
        it. */
     void *(*open_file)(tuff_device *device, const void *config, uint64_t seed, const char *path);
     const char *file_help;
+    bool reads_several_files;            /* --data is a list of files, separated by commas */
     void (*close)(void *data);           /* also frees the example's own plans; the parameters still exist */
     double (*items)(const void *config); /* items per sample; 1 if NULL */
     void (*optimizer)(const void *config, tuff_optimizer_options *options); /* changes the default options */

@@ -10,6 +10,7 @@
 
 #include "batches.h"
 #include "check.h"
+#include "files.h"
 #include "parameters.h"
 
 double example_now(void)
@@ -245,6 +246,10 @@ int example_main(const example *model, int count, char **words)
             example_options_help(model);
         else if (options.checks > 0)
             code = example_check(model, &options);
+        else if (!example_files_are_distinct(model, &options))
+            code = 2;
+        else if (!example_files_are_writable(model, &options))
+            code = 1;
         else
             code = options.save_batches ? example_save_batches(model, &options) : example_train(model, &options);
     }

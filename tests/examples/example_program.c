@@ -273,17 +273,54 @@ static void wrong_use_is_one_line(void **state)
     expect(run("--set", tested->refused, NULL), 2, "configuration");
 }
 
+/* Runs with two options that name one file, and checks that it is refused and still has its bytes. */
+static void expect_kept(const char *first, const char *path, const char *second, const char *same)
+{
+    long size = 0;
+    char *before = bytes_of(path, &size);
+    expect(run("--device", "reference", "--steps", "1", first, path, second, same, NULL), 2, "are the same file");
+    char *after = bytes_of(path, &size);
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+static void files_of_a_run_are_distinct(void **state)
+{
+    static const char *const outputs[] = {"--save", "--report", "--save-graph"};
+    char other[256];
+    (void)state;
+    snprintf(other, sizeof other, "%s/./kept", cache_folder());
+    FILE *file = fopen(path_of("kept"), "w");
+    assert_non_null(file);
+    assert_true(fputs("kept", file) >= 0);
+    assert_int_equal(fclose(file), 0);
+    for (int i = 0; i < 3; i++) {
+        expect_kept("--log", path_of("kept"), outputs[i], other);
+        if (i > 0)
+            expect_kept("--resume", path_of("kept"), outputs[i], other);
+        if (tested->model->open_file)
+            expect_kept("--data", path_of("kept"), outputs[i], other);
+    }
+    expect(run("--steps", "1", "--report", path_of("absent"), "--save-graph", path_of("absent"), NULL), 2,
+           "are the same file");
+    expect(run("--steps", "1", "--save", path_of("absent"), "--log", path_of("absent.prev"), NULL), 2, "absent.prev");
+    assert_true(size_of(path_of("absent")) < 0);
+}
+
 static void failures_are_one_line(void **state)
 {
     (void)state;
     expect(run("--device", "abacus:0", NULL), 1, "TUFF_E_NO_DEVICE");
     expect(run("--device", "reference", "--resume", "/nonexistent/x", NULL), 1, "/nonexistent/x");
-    expect(run("--device", "reference", "--steps", "1", "--log", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
-    expect(run("--device", "reference", "--steps", "1", "--save", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
-    expect(run("--device", "reference", "--steps", "1", "--report", "/nonexistent/x", NULL), 1, "--report");
-    expect(run("--device", "reference", "--steps", "1", "--save-batches", "/nonexistent/x", NULL), 1, "TUFF_E_IO");
+    expect(run("--device", "reference", "--steps", "1", "--log", "/nonexistent/x", NULL), 1, "cannot write --log");
+    expect(run("--device", "reference", "--steps", "1", "--save", "/nonexistent/x", NULL), 1, "cannot write --save /");
+    expect(run("--device", "reference", "--steps", "1", "--report", "/nonexistent/x", NULL), 1, "No such file");
+    expect(run("--device", "reference", "--steps", "1", "--save-batches", "/nonexistent/x", NULL), 1,
+           "cannot write --save-batches");
     expect(run("--device", "reference", "--steps", "1", "--save", path_of("one"), NULL), 0, NULL);
     expect(run("--device", "reference", "--seed", "9", "--resume", path_of("one"), NULL), 1, "is a checkpoint of");
+    expect(run("--device", "reference", "--steps", "1", "--save", cache_folder(), NULL), 1, "Is a directory");
     expect(run("--device", "reference", "--set", "lr=1e30", "--set", "clip_norm=0", "--steps", "2", NULL), 0, NULL);
 }
 
@@ -327,6 +364,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(report_and_graph_are_written),
         cmocka_unit_test(weights_and_batches_are_written),
         cmocka_unit_test(wrong_use_is_one_line),
+        cmocka_unit_test(files_of_a_run_are_distinct),
         cmocka_unit_test(failures_are_one_line),
         cmocka_unit_test(random_configurations_agree_with_the_reference),
         cmocka_unit_test(example_has_tests_of_its_own),
