@@ -73,6 +73,8 @@ static const char *check_config(const void *given)
         return "grid must be 2 to 255";
     if (c->history < c->region)
         return "history must be at least K, one whole region";
+    if (c->history > INT32_MAX || c->histories > INT32_MAX)
+        return "history and histories must be at most 2147483647";
     return NULL;
 }
 

@@ -191,7 +191,7 @@ int example_check(const example *model, const example_options *options)
         failures = 1;
     }
     for (int64_t i = 0; i < options->checks && config && reference.device; i++) {
-        const uint64_t seed = options->seed + (uint64_t)i;
+        const uint64_t seed = (uint32_t)(options->seed + (uint64_t)i); /* --seed accepts each seed that is printed */
         example_random random = example_random_stream(seed, (uint64_t)1 << 60);
         const char *why = NULL;
         do {

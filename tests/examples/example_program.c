@@ -32,18 +32,10 @@ static void restore_stream(int stream, int kept)
     close(kept);
 }
 
-/* Runs the program with the tiny configuration, then the given words up to NULL. Returns its exit code. */
-static int run(const char *first, ...)
+/* Runs the program with the given words. Returns its exit code. */
+static int run_words(int count, char **words)
 {
-    char *words[64] = {(char *)(uintptr_t)tested->model->name};
-    int count = 1, kept[2];
-    va_list arguments;
-    for (const char *const *word = tested->tiny; *word && count < 32; word++)
-        words[count++] = (char *)(uintptr_t)*word;
-    va_start(arguments, first);
-    for (const char *word = first; word && count < 63; word = va_arg(arguments, const char *))
-        words[count++] = (char *)(uintptr_t)word;
-    va_end(arguments);
+    int kept[2];
     FILE *file = tmpfile();
     assert_non_null(file);
     fflush(NULL);
@@ -57,6 +49,21 @@ static int run(const char *first, ...)
     printed[fread(printed, 1, sizeof printed - 1, file)] = 0;
     fclose(file);
     return code;
+}
+
+/* Runs the program with the tiny configuration, then the given words up to NULL. */
+static int run(const char *first, ...)
+{
+    char *words[64] = {(char *)(uintptr_t)tested->model->name};
+    int count = 1;
+    va_list arguments;
+    for (const char *const *word = tested->tiny; *word && count < 32; word++)
+        words[count++] = (char *)(uintptr_t)*word;
+    va_start(arguments, first);
+    for (const char *word = first; word && count < 63; word = va_arg(arguments, const char *))
+        words[count++] = (char *)(uintptr_t)word;
+    va_end(arguments);
+    return run_words(count, words);
 }
 
 static void expect(int code, int wanted, const char *text)
@@ -254,13 +261,28 @@ static void weights_and_batches_are_written(void **state)
     tuff_file_close(file);
 }
 
+static void options_without_effect_are_refused(void **state)
+{
+    (void)state;
+    const char *words[] = {tested->model->name, "--check", "1", "--precision", "f16"};
+    expect(run_words(5, (char **)(uintptr_t)words), 2, "--precision: has no effect with --check");
+    expect(run("--check", "1", NULL), 2, "--set: has no effect with --check");
+    expect(run("--bench", "--save", path_of("absent"), NULL), 2, "--save: has no effect with --bench");
+    expect(run("--bench", "--validate-every", "1", NULL), 2, "--validate-every: has no effect");
+    expect(run("--save-batches", path_of("absent"), "--resume", path_of("x"), NULL), 2, "--resume: has no effect");
+    expect(run("--save-every", "1", NULL), 2, "needs --save");
+    expect(run("--validation-batches", "1", NULL), 2, "needs --validate-every");
+}
+
 static void wrong_use_is_one_line(void **state)
 {
     (void)state;
     expect(run("--help", NULL), 0, "--precision");
     expect(run("--spoons", "3", NULL), 2, "unknown option");
     expect(run("--steps", NULL), 2, "expected an integer");
-    expect(run("--steps", "0", NULL), 2, "at least 1");
+    expect(run("--steps", "0", NULL), 2, "at least 1 and at most 1099511627776");
+    expect(run("--seed", "4294967296", NULL), 2, "at least 0 and at most 4294967295");
+    expect(run("--set", "accumulate=4294967298", NULL), 2, "accumulate must be at most");
     expect(run("--steps", "3x", NULL), 2, "expected an integer");
     expect(run("--form", "best", NULL), 2, "baseline|optimized");
     expect(run("--config", "huge", NULL), 2, "small|original");
@@ -335,7 +357,9 @@ static void check_on(tuff_device *device)
         leave_out_device("in a thorough run only");
         return;
     }
-    expect(run("--device", info.selector, "--seed", seed, "--check", is_reference ? "2" : "4", NULL), 0, "all within");
+    const char *words[] = {tested->model->name,     "--device", info.selector, "--seed", seed, "--check",
+                           is_reference ? "2" : "4"};
+    expect(run_words(sizeof words / sizeof *words, (char **)(uintptr_t)words), 0, "all within");
 }
 
 static void random_configurations_agree_with_the_reference(void **state)
@@ -363,6 +387,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(resumed_run_ends_with_the_same_bits),
         cmocka_unit_test(report_and_graph_are_written),
         cmocka_unit_test(weights_and_batches_are_written),
+        cmocka_unit_test(options_without_effect_are_refused),
         cmocka_unit_test(wrong_use_is_one_line),
         cmocka_unit_test(files_of_a_run_are_distinct),
         cmocka_unit_test(failures_are_one_line),

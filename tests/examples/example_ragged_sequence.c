@@ -74,6 +74,13 @@ static void wrong_batches_are_refused(void **state)
     expect_refusal("type_index", 3, "unknown token type");
 }
 
+static void numbers_that_overflow_are_refused(void **state)
+{
+    (void)state;
+    example_expect("--set", "histories=4294967296", 2, "histories must be at most 2147483647");
+    example_expect("--set", "history=1e15", 2, "histories must be at most 2147483647");
+}
+
 int main(void)
 {
     static const char *const tiny[] = {"--set",     "B=3",         "--set", "K=3",      "--set", "D=8",   "--set",
@@ -81,6 +88,8 @@ int main(void)
                                        "--set",     "histories=2", "--set", "warmup=0", NULL};
     const struct CMUnitTest own[] = {cmocka_unit_test(wrong_batches_are_refused)};
     const int failures = cmocka_run_group_tests_name("batches of ragged_sequence", own, NULL, NULL);
-    return failures + test_example_program(
-                          &(example_case){.model = &ragged_sequence_example, .tiny = tiny, .refused = "history=2"});
+    return failures + test_example_program(&(example_case){.model = &ragged_sequence_example,
+                                                           .tiny = tiny,
+                                                           .refused = "history=2",
+                                                           .more = numbers_that_overflow_are_refused});
 }
