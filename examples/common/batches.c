@@ -111,7 +111,7 @@ static tuff_status save(batch_file *self, const example_options *options, const 
         self->source.data = model->open(self->source.device, options->config, options->seed);
     self->source.parameters = example_parameters_make(model, options->config, self->source.device, options->seed, 0);
     if (!self->source.parameters || (model->open && !self->source.data))
-        return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
+        return example_creation_status();
     const size_t room = (size_t)tuff_parameters_count(self->source.parameters) + EXAMPLE_MAX_INPUTS;
     self->tensors = calloc(room, sizeof *self->tensors);
     self->names = calloc(room, sizeof *self->names);

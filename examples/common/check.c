@@ -28,13 +28,13 @@ static tuff_status open_run(test_run *self, const example *model, const void *co
     if (model->open) {
         self->data = model->open(self->device, config, seed);
         if (!self->data)
-            return TUFF_E_OOM_HOST;
+            return example_creation_status();
     }
     self->parameters = example_parameters_make(model, config, self->device, seed, weight_noise);
     if (model->has_frozen)
         self->frozen = example_parameters_make(model, config, self->device, seed + 1, weight_noise);
     if (!self->parameters || (model->has_frozen && !self->frozen))
-        return tuff_last_status();
+        return example_creation_status();
     const example_source source = {.model = model,
                                    .config = config,
                                    .device = self->device,

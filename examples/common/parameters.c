@@ -107,3 +107,9 @@ tuff_parameters *example_parameters_make(const example *model, const void *confi
     free(list.specs);
     return made;
 }
+
+tuff_status example_creation_status(void)
+{
+    const tuff_status status = tuff_last_status();
+    return status == TUFF_OK ? TUFF_E_OOM_HOST : status;
+}

@@ -1,8 +1,12 @@
 /* The HTML report of a run: its settings, the loss curve, its lines, and the time of each kernel. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "train.h"
 
@@ -88,7 +92,7 @@ static int by_time(const void *a, const void *b)
     return (x->nanoseconds < y->nanoseconds) - (x->nanoseconds > y->nanoseconds);
 }
 
-static tuff_status write_tasks(tuff_plan *plan, FILE *page)
+static tuff_status write_tasks(tuff_plan *plan, const char *name, FILE *page)
 {
     tuff_plan_info info;
     tuff_status status = tuff_plan_profile(plan);
@@ -104,8 +108,8 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
     for (int i = 0; i < info.task_count && status == TUFF_OK; i++)
         status = tuff_plan_task(plan, i, &tasks[i]);
     qsort(tasks, (size_t)info.task_count, sizeof *tasks, by_time);
-    fprintf(page, "<p>One run of the plan: %d launches, %.3f ms.</p>\n<table><tr><th>ms<th>kind<th>phase<th>ops</tr>\n",
-            info.dispatch_count, 1e-6 * (double)info.run_nanoseconds);
+    fprintf(page, "<p>One run of the %s: %d launches, %.3f ms.</p>\n<table><tr><th>ms<th>kind<th>phase<th>ops</tr>\n",
+            name, info.dispatch_count, 1e-6 * (double)info.run_nanoseconds);
     for (int i = 0; i < info.task_count && i < MAX_TASKS; i++) {
         fprintf(page, "<tr><td>%.4f<td>%s<td>%s<td>", 1e-6 * (double)tasks[i].nanoseconds, tasks[i].kind,
                 tuff_phase_name(tasks[i].phase));
@@ -117,26 +121,48 @@ static tuff_status write_tasks(tuff_plan *plan, FILE *page)
     return status;
 }
 
-/* Profiling runs the plan again and so changes the weights; by then everything has been saved. */
-tuff_status training_report(training *self)
+static tuff_status write_page(const training *self, FILE *page)
 {
-    FILE *page = fopen(self->options->report, "w");
-    if (!page) {
-        fprintf(stderr, "%s: cannot write --report %s\n", self->run.model->name, self->options->report);
-        self->error_reported = true;
-        return TUFF_E_IO;
-    }
+    const char *name = self->run.model->name;
     fprintf(page,
             "<!doctype html><meta charset=\"utf-8\"><title>%s</title>\n<style>body{font-family:sans-serif;margin:2em}"
             "td,th{padding:0 1em;text-align:left}</style>\n<h1>%s</h1>\n",
-            self->run.model->name, self->run.model->name);
+            name, name);
     write_settings(self, page);
-    tuff_status status = TUFF_OK;
-    if (self->line_count > 0) {
-        write_curve(self, page);
-        write_lines(self, page);
-        status = write_tasks(self->run.plan, page);
-    }
-    const bool is_bad = ferror(page) != 0;
-    return fclose(page) != 0 || is_bad ? TUFF_E_IO : status;
+    if (self->line_count < 1)
+        return TUFF_OK;
+    write_curve(self, page);
+    write_lines(self, page);
+    const tuff_status status = write_tasks(self->run.plan, self->run.update ? "plan of a batch" : "plan", page);
+    return status == TUFF_OK && self->run.update ? write_tasks(self->run.update, "update", page) : status;
+}
+
+/* Removes a report that was not completely written. A device such as /dev/full stays. */
+static void remove_part(const char *path)
+{
+    struct stat found;
+    if (stat(path, &found) == 0 && S_ISREG(found.st_mode))
+        (void)remove(path);
+}
+
+/* Profiling runs the plan again and so changes the weights; by then everything has been saved. */
+tuff_status training_report(training *self)
+{
+    const char *path = self->options->report;
+    FILE *page = fopen(path, "w");
+    int error = page ? 0 : errno;
+    const tuff_status status = page ? write_page(self, page) : TUFF_OK;
+    if (page && fflush(page) != 0)
+        error = errno;
+    else if (page && ferror(page))
+        error = EIO; /* of an earlier write, whose errno may be overwritten */
+    if (page && fclose(page) != 0 && !error)
+        error = errno;
+    if (page && error)
+        remove_part(path);
+    if (!error)
+        return status;
+    fprintf(stderr, "%s: cannot write --report %s: %s\n", self->run.model->name, path, strerror(error));
+    self->error_reported = true;
+    return TUFF_E_IO;
 }

@@ -146,9 +146,7 @@ static tuff_status open_data(training *self)
     if (!model->open)
         return TUFF_OK;
     self->run.data = model->open(self->run.device, self->run.config, self->run.seed);
-    if (self->run.data)
-        return TUFF_OK;
-    return tuff_last_status() == TUFF_OK ? TUFF_E_OOM_HOST : tuff_last_status();
+    return self->run.data ? TUFF_OK : example_creation_status();
 }
 
 static tuff_status create(training *self)
@@ -164,7 +162,7 @@ static tuff_status create(training *self)
     if (run->parameters && run->model->has_frozen)
         run->frozen = tuff_parameters_clone(run->parameters);
     if (!run->parameters || (run->model->has_frozen && !run->frozen))
-        return tuff_last_status();
+        return example_creation_status();
     self->source = (example_source){.model = run->model,
                                     .config = run->config,
                                     .device = run->device,
@@ -222,12 +220,12 @@ int example_train(const example *model, const example_options *options)
         status = options->bench ? training_bench(&self) : loop(&self);
     if (status == TUFF_OK && self.writer)
         status = tuff_checkpoint_writer_wait(self.writer);
-    if (status == TUFF_OK && options->report)
-        status = training_report(&self);
     if (status == TUFF_OK && !options->bench)
         training_print_table(&self);
     if (status == TUFF_OK && !options->bench && model->after_training)
         status = model->after_training(&self.run);
+    if (status == TUFF_OK && options->report)
+        status = training_report(&self);
     if (status != TUFF_OK && !self.error_reported)
         print_failure(model, status);
     const tuff_status ended = destroy(&self);

@@ -343,6 +343,9 @@ static void failures_are_one_line(void **state)
     expect(run("--device", "reference", "--steps", "1", "--save", path_of("one"), NULL), 0, NULL);
     expect(run("--device", "reference", "--seed", "9", "--resume", path_of("one"), NULL), 1, "is a checkpoint of");
     expect(run("--device", "reference", "--steps", "1", "--save", cache_folder(), NULL), 1, "Is a directory");
+    expect(run("--device", "reference", "--steps", "1", "--report", "/dev/full", NULL), 1,
+           "--report /dev/full: No space");
+    assert_non_null(strstr(printed, "peak memory"));
     expect(run("--device", "reference", "--set", "lr=1e30", "--set", "clip_norm=0", "--steps", "2", NULL), 0, NULL);
 }
 
