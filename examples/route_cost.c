@@ -600,4 +600,6 @@ const example route_cost_example = {
     .close = free,
     .before_step = before_step,
     .after_validation = reinforce_after_validation,
+    .write_state = reinforce_write_state,
+    .read_state = reinforce_read_state,
 };

@@ -1,4 +1,5 @@
-/* Compares every file that a run writes with all others, and finds out whether it can be written. */
+/* Compares every file that a run writes with all others, finds out whether it can be written, and describes the files
+   of --data. */
 #define _POSIX_C_SOURCE 200809L
 #include "files.h"
 
@@ -9,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096, MAX_FILES = 9 };
+enum { PATH_SIZE = 4096, MAX_FILES = 10 };
 
 typedef struct run_file {
     const char *option, *path; /* path NULL: no such file */
@@ -19,7 +20,7 @@ typedef struct run_file {
 } run_file;
 
 /* Lists the files of a run except those of --data. Returns their number. */
-static int list_files(const example_options *options, run_file *out)
+static int list_files(const example *model, const example_options *options, run_file *out)
 {
     const bool has_update = ((const example_settings *)options->config)->accumulate > 1;
     const run_file files[MAX_FILES] = {
@@ -29,6 +30,7 @@ static int list_files(const example_options *options, run_file *out)
         {"--save", options->save, "", true, true, true},
         {"--save", options->save, ".prev", true, true, true},
         {"--save", options->validate_every > 0 ? options->save : NULL, ".best", true, true, true},
+        {"--save", model->has_frozen ? options->save : NULL, ".frozen", true, true, true},
         {"--save-graph", options->save_graph, "", true, false, true},
         {"--save-graph", has_update ? options->save_graph : NULL, ".update", true, false, true},
         {"--save-batches", options->save_batches, "", true, false, true},
@@ -103,7 +105,7 @@ bool example_files_are_distinct(const example *model, const example_options *opt
 {
     run_file files[MAX_FILES];
     char path[PATH_SIZE];
-    const int count = list_files(options, files);
+    const int count = list_files(model, options, files);
     for (const char *list = options->data; next_data_file(model, &list, path);) {
         const run_file data = {.option = "--data", .path = path, .suffix = ""};
         for (int i = 0; i < count; i++)
@@ -135,7 +137,7 @@ static int find_error(const run_file *file)
 bool example_files_are_writable(const example *model, const example_options *options)
 {
     run_file files[MAX_FILES];
-    const int count = list_files(options, files);
+    const int count = list_files(model, options, files);
     for (int i = 0; i < count; i++) {
         const int error = files[i].is_written ? find_error(&files[i]) : 0;
         if (error) {
@@ -145,4 +147,53 @@ bool example_files_are_writable(const example *model, const example_options *opt
         }
     }
     return true;
+}
+
+/* FNV-1a (Fowler, Noll, Vo). */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3;
+    return hash;
+}
+
+/* Adds up to `size` bytes that begin at `from`. Returns false if they cannot be read. */
+static bool hash_part(FILE *file, off_t from, char *part, size_t size, uint64_t *hash)
+{
+    if (fseeko(file, from, SEEK_SET) != 0)
+        return false;
+    *hash = hash_bytes(*hash, part, fread(part, 1, size, file));
+    return !ferror(file);
+}
+
+static bool hash_file(const char *path, uint64_t *bytes, uint64_t *hash)
+{
+    enum { PART = 65536 };
+    struct stat found;
+    char part[PART];
+    FILE *file = stat(path, &found) == 0 && S_ISREG(found.st_mode) ? fopen(path, "rb") : NULL;
+    if (!file)
+        return false;
+    const uint64_t size = (uint64_t)found.st_size;
+    *bytes += size;
+    *hash = hash_bytes(*hash, &size, sizeof size);
+    const bool good = hash_part(file, 0, part, PART, hash) &&
+                      (found.st_size <= PART || hash_part(file, found.st_size - PART, part, PART, hash));
+    fclose(file);
+    return good;
+}
+
+void example_data_describe(const example *model, const example_options *options, char *out, size_t size)
+{
+    uint64_t bytes = 0, hash = 0xcbf29ce484222325;
+    char path[PATH_SIZE];
+    int count = 0;
+    snprintf(out, size, "generated");
+    for (const char *list = options->data; next_data_file(model, &list, path); count++)
+        if (!hash_file(path, &bytes, &hash)) {
+            out[0] = 0;
+            return;
+        }
+    if (count > 0)
+        snprintf(out, size, "%d file%s, %" PRIu64 " bytes, hash %016" PRIx64, count, count > 1 ? "s" : "", bytes, hash);
 }

@@ -11,4 +11,9 @@ bool example_files_are_distinct(const example *model, const example_options *opt
    before the work whose results they would hold. Creates nothing. */
 bool example_files_are_writable(const example *model, const example_options *options);
 
+/* Writes which data a run learns from, on one line: "generated", or the number, the total size and a hash of the files
+   of --data. The hash covers the size and the first and last 64 KiB of each file, so that large files need not be read.
+   Writes an empty text if one of them is not a regular file. */
+void example_data_describe(const example *model, const example_options *options, char *out, size_t size);
+
 #endif

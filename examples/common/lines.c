@@ -58,12 +58,23 @@ tuff_status training_monitor_open(training *self)
     return self->monitor ? TUFF_OK : tuff_last_status();
 }
 
+/* The random numbers of a validation batch depend on the step and on its number only, so that a resumed run draws the
+   same ones. */
+static tuff_status write_counter(const training *self, int64_t number)
+{
+    example_random random = example_random_stream((uint64_t)self->run.step, (uint64_t)number);
+    const int32_t drawn = (int32_t)(example_random_bits(&random) >> 33);
+    return tuff_array_write(self->validation_counter, &drawn, sizeof drawn);
+}
+
 /* Computes the mean loss and metrics of held-out batches -1 - first, -2 - first and so on. */
 static tuff_status run_held_out(training *self, int64_t first, int64_t count, double *loss, double *metrics)
 {
     tuff_status status = TUFF_OK;
     for (int64_t i = first; i < first + count && status == TUFF_OK; i++) {
         status = example_write_batch(&self->held_out, self->run.validation, -1 - i);
+        if (status == TUFF_OK)
+            status = write_counter(self, i);
         if (status == TUFF_OK)
             status = tuff_plan_run(self->run.validation);
     }

@@ -9,8 +9,8 @@
    NULL on failure. */
 tuff_parameters *example_parameters_make(const example *model, const void *config, tuff_device *device, uint64_t seed,
                                          double noise);
-/* Why an object that needs memory of the host too is NULL: the status of the last error of tuff, TUFF_E_OOM_HOST if tuff
-   has not failed. */
+/* Why an object that needs memory of the host too is NULL: the status of the last error of tuff, TUFF_E_OOM_HOST if
+   tuff has not failed. */
 tuff_status example_creation_status(void);
 
 #endif

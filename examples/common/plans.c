@@ -120,7 +120,9 @@ static tuff_status make_validation(training *self)
 {
     example_build build;
     tuff_tensor *loss = NULL;
-    tuff_graph *graph = example_build_graph(&self->held_out, NULL, &build, &loss);
+    self->validation_counter = tuff_array_create(self->run.device, TUFF_I32, TUFF_SCALAR);
+    tuff_graph *graph =
+        self->validation_counter ? example_build_graph(&self->held_out, self->validation_counter, &build, &loss) : NULL;
     if (!graph)
         return tuff_last_status();
     tuff_status status = make_sums(self, &build, &self->validation_sums);
@@ -156,6 +158,7 @@ void training_plans_destroy(training *self)
     tuff_plan_destroy(self->run.plan);
     tuff_plan_destroy(self->run.validation);
     tuff_plan_destroy(self->run.update);
+    tuff_array_destroy(self->validation_counter);
     tuff_array_destroy(self->sums);
     tuff_array_destroy(self->validation_sums);
     tuff_optimizer_destroy(self->run.optimizer);

@@ -1,7 +1,9 @@
 /* Schedules and baseline for REINFORCE. */
 #include "reinforce.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { GAIN, SQUARED_GAIN, PATIENCE = 10 };
@@ -32,6 +34,13 @@ static tuff_status write_scalar(tuff_plan *plan, const char *name, double value)
     return plan ? tuff_plan_write(plan, name, &narrow, sizeof narrow) : TUFF_OK;
 }
 
+static tuff_status write_temperature(const example_run *run)
+{
+    const schedules *self = run->data;
+    const tuff_status status = write_scalar(run->plan, "temperature", self->temperature);
+    return status == TUFF_OK ? write_scalar(run->validation, "temperature", self->temperature) : status;
+}
+
 void reinforce_optimizer(const void *config, tuff_optimizer_options *options)
 {
     (void)config;
@@ -46,14 +55,11 @@ tuff_status reinforce_before_step(example_run *run)
     const int64_t length = settings->epoch_steps > 0 ? settings->epoch_steps : 1, epoch = run->step / length;
     if (epoch == self->epoch)
         return TUFF_OK;
-    tuff_status status = TUFF_OK;
-    if (self->epoch < 0 && run->step > 0) /* resumed: the frozen policy starts as the loaded one */
-        status = tuff_parameters_copy(run->frozen, run->parameters);
     self->epoch = epoch;
     /* Epoch 1 has the first coefficient, the last epoch the last one. */
     const double pi = 3.14159265358979323846, last = fmax(1, (double)(settings->steps / length - 2));
     const double coefficient = 0.002 + 0.028 * 0.5 * (1 + cos(pi * ((double)epoch - 1) / last));
-    return status == TUFF_OK ? write_scalar(run->plan, "entropy_coef", coefficient) : status;
+    return write_scalar(run->plan, "entropy_coef", coefficient);
 }
 
 static void adapt_temperature(schedules *self)
@@ -76,6 +82,7 @@ static tuff_status replace_frozen(example_run *run)
     const double variance = (metrics[SQUARED_GAIN] - gain * gain) * count / (count - 1);
     if (gain <= 0 || gain * sqrt(count) <= 1.2816 * sqrt(fmax(variance, 0)))
         return TUFF_OK;
+    run->frozen_step = run->step;
     return tuff_parameters_copy(run->frozen, run->parameters);
 }
 
@@ -89,10 +96,26 @@ tuff_status reinforce_after_validation(example_run *run, bool *stop)
     self->since_best = run->validation_loss <= run->best_validation_loss ? 0 : self->since_best + 1;
     *stop = self->since_best >= PATIENCE;
     adapt_temperature(self);
-    tuff_status status = write_scalar(run->plan, "temperature", self->temperature);
-    if (status == TUFF_OK)
-        status = write_scalar(run->validation, "temperature", self->temperature);
+    const tuff_status status = write_temperature(run);
     return status == TUFF_OK ? replace_frozen(run) : status;
+}
+
+void reinforce_write_state(const example_run *run, char *text, size_t size)
+{
+    const schedules *self = run->data;
+    const double *k = self->costs;
+    (void)snprintf(text, size, "%.17g %" PRId64 " %" PRId64 " %.17g %.17g %.17g %.17g %.17g", self->temperature,
+                   self->validations, self->since_best, k[0], k[1], k[2], k[3], k[4]);
+}
+
+tuff_status reinforce_read_state(example_run *run, const char *text)
+{
+    schedules *self = run->data;
+    double *k = self->costs;
+    if (sscanf(text, "%lf %" SCNd64 " %" SCNd64 " %lf %lf %lf %lf %lf", &self->temperature, &self->validations,
+               &self->since_best, &k[0], &k[1], &k[2], &k[3], &k[4]) != 8)
+        return TUFF_E_FORMAT;
+    return write_temperature(run);
 }
 
 void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen)

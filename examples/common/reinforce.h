@@ -19,6 +19,9 @@ tuff_status reinforce_before_step(example_run *run);
    without a better cost the training ends. The current policy replaces the frozen one if it is cheaper on held-out
    batches that no other validation uses, by a one-sided paired t-test with p < 0.1. */
 tuff_status reinforce_after_validation(example_run *run, bool *stop);
+/* For example.write_state and example.read_state: the temperature and what it and the end depend on. */
+void reinforce_write_state(const example_run *run, char *text, size_t size);
+tuff_status reinforce_read_state(example_run *run, const char *text);
 /* Adds the metrics "gain" and "squared gain", which the t-test reads, from the costs [B] of the current policy and the
    frozen one. Must precede any other metric. */
 void reinforce_add_gain(example_build *build, tuff_tensor *own, tuff_tensor *frozen);

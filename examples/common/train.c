@@ -101,10 +101,8 @@ static tuff_status handle_validation(training *self, bool *stop)
         run->first_validation_loss = loss;
     if (is_best)
         run->best_validation_loss = loss;
-    tuff_status status = is_best ? training_save(self, true) : TUFF_OK;
-    if (status == TUFF_OK && run->model->after_validation)
-        status = run->model->after_validation(run, stop);
-    return status;
+    const tuff_status status = run->model->after_validation ? run->model->after_validation(run, stop) : TUFF_OK;
+    return status == TUFF_OK && is_best ? training_save(self, true) : status;
 }
 
 static bool is_due(int64_t step, int64_t every)
@@ -158,6 +156,7 @@ static tuff_status create(training *self)
     tuff_status status = open_data(self);
     if (status != TUFF_OK)
         return status;
+    example_data_describe(run->model, self->options, self->data_text, sizeof self->data_text);
     run->parameters = example_parameters_make(run->model, run->config, run->device, run->seed, 0);
     if (run->parameters && run->model->has_frozen)
         run->frozen = tuff_parameters_clone(run->parameters);

@@ -25,10 +25,12 @@ typedef struct training {
     tuff_loader *loader;             /* NULL: batches are filled when needed */
     tuff_monitor *monitor;
     tuff_checkpoint_writer *writer;
+    tuff_array *validation_counter;     /* i32: random numbers of a validation batch depend on it */
     tuff_array *sums, *validation_sums; /* f32: the loss, then the metrics, summed since the last line */
     int metric_count;
     const char *metric_names[EXAMPLE_MAX_METRICS];
     int64_t first_step; /* steps done before this run */
+    int64_t saved_step; /* of the last checkpoint; 0: none yet */
     int64_t summed;     /* batches in sums */
     example_line *lines;
     int line_count, line_room;
@@ -36,6 +38,7 @@ typedef struct training {
         seconds; /* seconds excludes the first step */
     int64_t timed_steps;
     bool error_reported; /* an error message has already been printed */
+    char data_text[96];  /* which data the run learns from, see example_data_describe */
 } training;
 
 /* Wall-clock time in seconds. */

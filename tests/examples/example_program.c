@@ -52,18 +52,24 @@ static int run_words(int count, char **words)
 }
 
 /* Runs the program with the tiny configuration, then the given words up to NULL. */
-static int run(const char *first, ...)
+static int run_list(const char *first, va_list arguments)
 {
     char *words[64] = {(char *)(uintptr_t)tested->model->name};
     int count = 1;
-    va_list arguments;
     for (const char *const *word = tested->tiny; *word && count < 32; word++)
         words[count++] = (char *)(uintptr_t)*word;
-    va_start(arguments, first);
     for (const char *word = first; word && count < 63; word = va_arg(arguments, const char *))
         words[count++] = (char *)(uintptr_t)word;
-    va_end(arguments);
     return run_words(count, words);
+}
+
+static int run(const char *first, ...)
+{
+    va_list arguments;
+    va_start(arguments, first);
+    const int code = run_list(first, arguments);
+    va_end(arguments);
+    return code;
 }
 
 static void expect(int code, int wanted, const char *text)
@@ -342,6 +348,7 @@ static void failures_are_one_line(void **state)
            "cannot write --save-batches");
     expect(run("--device", "reference", "--steps", "1", "--save", path_of("one"), NULL), 0, NULL);
     expect(run("--device", "reference", "--seed", "9", "--resume", path_of("one"), NULL), 1, "is a checkpoint of");
+    expect(run("--device", "reference", "--steps", "1", "--resume", path_of("one"), NULL), 1, "leaves nothing to do");
     expect(run("--device", "reference", "--steps", "1", "--save", cache_folder(), NULL), 1, "Is a directory");
     expect(run("--device", "reference", "--steps", "1", "--report", "/dev/full", NULL), 1,
            "--report /dev/full: No space");
@@ -374,6 +381,14 @@ static void random_configurations_agree_with_the_reference(void **state)
 void example_expect(const char *option, const char *value, int code, const char *text)
 {
     expect(run("--device", "reference", "--steps", "1", option, value, NULL), code, text);
+}
+
+void example_expect_all(int code, const char *text, const char *first, ...)
+{
+    va_list arguments;
+    va_start(arguments, first);
+    expect(run_list(first, arguments), code, text);
+    va_end(arguments);
 }
 
 static void example_has_tests_of_its_own(void **state)

@@ -41,11 +41,32 @@ static void files_of_images_are_read_or_refused(void **state)
     example_expect("--data", NULL, 2, "needs a value");
 }
 
+static void resumed_data_is_the_same(void **state)
+{
+    char images[256], others[256], saved[256];
+    (void)state;
+    snprintf(images, sizeof images, "%s", write_images("images.bin", 8 * RECORD, -1));
+    snprintf(others, sizeof others, "%s", write_images("others.bin", 9 * RECORD, -1));
+    snprintf(saved, sizeof saved, "%s/of_images", cache_folder());
+    example_expect_all(0, NULL, "--device", "reference", "--steps", "1", "--data", images, "--save", saved, NULL);
+    example_expect_all(1, "trained on other data (1 file, 24584 bytes", "--device", "reference", "--steps", "2",
+                       "--data", others, "--resume", saved, NULL);
+    example_expect_all(1, "than this run has (generated)", "--device", "reference", "--steps", "2", "--resume", saved,
+                       NULL);
+    example_expect_all(0, NULL, "--device", "reference", "--steps", "2", "--data", images, "--resume", saved, NULL);
+}
+
+static void data_is_checked(void **state)
+{
+    files_of_images_are_read_or_refused(state);
+    resumed_data_is_the_same(state);
+}
+
 int main(void)
 {
     static const char *const tiny[] = {"--set", "B=2", "--set", "s=8",      "--set", "p=4",
                                        "--set", "D=8", "--set", "n=2",      "--set", "mult=2",
                                        "--set", "L=2", "--set", "warmup=0", NULL};
-    return test_example_program(&(example_case){
-        .model = &vision_bdh_example, .tiny = tiny, .refused = "p=3", .more = files_of_images_are_read_or_refused});
+    return test_example_program(
+        &(example_case){.model = &vision_bdh_example, .tiny = tiny, .refused = "p=3", .more = data_is_checked});
 }
