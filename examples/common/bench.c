@@ -3,7 +3,8 @@
 
      steps N   runs N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
                them, processor time of the program and of its calling thread, host reads of device memory, launches
-     loss      {"loss", "gradient_norm"}: the mean since the last `loss`, and the last step's norm before clipping
+     loss      {"loss", "gradient_norm"}: the mean over the `steps` since the last `loss`, and the last step's norm before
+               clipping
      profile   runs a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
      memory    bytes, and counts of a step: {"peak", "intermediates", "launches", "copies", "tasks"}
 
@@ -83,15 +84,20 @@ static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
     return status;
 }
 
+/* The profiled step must not be part of the loss: its plan may have run twice. */
 static tuff_status print_profile(training *self)
 {
     double phases[TUFF_PHASE_OPTIMIZER + 1] = {0}, wall = 0;
+    float sums[1 + EXAMPLE_MAX_METRICS];
+    const size_t size = (size_t)(1 + self->metric_count) * sizeof *sums;
     const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
-    tuff_status status = TUFF_OK;
+    tuff_status status = tuff_array_read(self->sums, sums, size);
     for (int64_t i = 0; i < parts && status == TUFF_OK; i++)
         status = add_profile(self->run.plan, phases, &wall);
     if (status == TUFF_OK && self->run.update)
         status = add_profile(self->run.update, phases, &wall);
+    if (status == TUFF_OK)
+        status = tuff_array_write(self->sums, sums, size);
     if (status == TUFF_OK)
         printf("{\"forward\": %.9f, \"backward\": %.9f, \"optimizer\": %.9f, \"wall\": %.9f}\n",
                phases[TUFF_PHASE_FORWARD], phases[TUFF_PHASE_BACKWARD], phases[TUFF_PHASE_OPTIMIZER], wall);
@@ -104,7 +110,7 @@ static tuff_status print_memory(training *self)
     tuff_plan_info info;
     tuff_status status = tuff_device_counters_get(self->run.device, &counters);
     if (status == TUFF_OK)
-        status = tuff_plan_describe(self->run.plan, &info);
+        status = training_describe_step(self, &info);
     if (status == TUFF_OK)
         printf("{\"peak\": %" PRIu64 ", \"intermediates\": %" PRIu64 ", \"launches\": %d, \"copies\": %d, "
                "\"tasks\": %d}\n",

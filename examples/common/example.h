@@ -226,8 +226,8 @@ typedef struct example {
     tuff_status (*after_step)(example_run *run); /* run->step already includes the step just enqueued */
     /* Called after a validation; setting *stop ends the training. */
     tuff_status (*after_validation)(example_run *run, bool *stop);
-    /* For checkpoints: writes the state that the hooks keep on the host, as a line of text, and restores it when a run is
-       resumed, including the values written to plans. read_state returns TUFF_E_FORMAT for any other text. */
+    /* For checkpoints: writes the state that the hooks keep on the host, as a line of text, and restores it when a run
+       is resumed, including the values written to plans. read_state returns TUFF_E_FORMAT for any other text. */
     void (*write_state)(const example_run *run, char *text, size_t size);
     tuff_status (*read_state)(example_run *run, const char *text);
     /* Called after the last step; may print rows of the final table. */

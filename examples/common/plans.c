@@ -153,6 +153,21 @@ tuff_status training_plans_create(training *self)
     return status == TUFF_OK ? example_write_fixed(&self->source, self->run.plan) : status;
 }
 
+tuff_status training_describe_step(const training *self, tuff_plan_info *out)
+{
+    const int parts = self->run.settings->accumulate > 1 ? (int)self->run.settings->accumulate : 1;
+    tuff_plan_info update = {0};
+    tuff_status status = tuff_plan_describe(self->run.plan, out);
+    if (status == TUFF_OK && self->run.update)
+        status = tuff_plan_describe(self->run.update, &update);
+    out->dispatch_count = parts * out->dispatch_count + update.dispatch_count;
+    out->copy_count = parts * out->copy_count + update.copy_count;
+    out->task_count = parts * out->task_count + update.task_count;
+    out->matmul_count = parts * out->matmul_count + update.matmul_count;
+    out->memory_peak += update.memory_peak;
+    return status;
+}
+
 void training_plans_destroy(training *self)
 {
     tuff_plan_destroy(self->run.plan);

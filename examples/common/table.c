@@ -41,7 +41,7 @@ void training_print_table(const training *self)
     }
     if (tuff_device_counters_get(self->run.device, &counters) == TUFF_OK)
         printf("%-20s %.1f MiB\n", "peak memory", (double)counters.bytes_peak / 1048576);
-    if (tuff_plan_describe(self->run.plan, &plan) == TUFF_OK)
+    if (training_describe_step(self, &plan) == TUFF_OK)
         printf("%-20s %d launches, of which %d matmuls; %.1f MiB of intermediates\n", "a step", plan.dispatch_count,
                plan.matmul_count, (double)plan.memory_peak / 1048576);
 }

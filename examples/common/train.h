@@ -47,6 +47,9 @@ double example_now(void);
 /* Creates the optimizer and the plans. */
 tuff_status training_plans_create(training *self);
 void training_plans_destroy(training *self);
+/* Describes a step: the launches, copies, tasks and matmuls of all its batches and the update, and the intermediates of
+   both plans. Batches share what they compute from the weights alone, so that a step may launch fewer. */
+tuff_status training_describe_step(const training *self, tuff_plan_info *out);
 /* Returns the means over the batches since the last call, and clears the sums. */
 tuff_status training_read_sums(tuff_array *sums, int metric_count, int64_t batches, double *loss, double *metrics);
 
