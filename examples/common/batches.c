@@ -14,6 +14,7 @@ typedef struct batch_file {
     tuff_file_tensor *tensors;
     char (*names)[96];
     int count;
+    bool error_reported; /* an error message has already been printed */
 } batch_file;
 
 /* Adds a tensor filled with zeros and returns its values. NULL if out of memory. */
@@ -101,16 +102,42 @@ static tuff_status write(const batch_file *self, const char *path)
     return tuff_file_save(path, self->tensors, self->count, keys, texts, count);
 }
 
+/* Whether the host fills any input of a batch. */
+static bool has_batches(const example_source *source)
+{
+    example_inputs list = {0};
+    source->model->list_inputs(source->config, source->purpose, &list);
+    for (int i = 0; i < list.count; i++)
+        if (!list.specs[i].is_fixed)
+            return true;
+    return false;
+}
+
+static tuff_status open_data(batch_file *self, const example_options *options, const char **why)
+{
+    const example *model = self->source.model;
+    if (options->data && !has_batches(&self->source)) {
+        *why = "--save-batches would not save the words of --data: the batches are drawn on the device; leave one out";
+        return TUFF_E_USAGE;
+    }
+    if (options->data && model->open_file) {
+        self->source.data = model->open_file(self->source.device, options->config, options->seed, options->data);
+        self->error_reported = !self->source.data;
+    } else if (model->open) {
+        self->source.data = model->open(self->source.device, options->config, options->seed);
+    }
+    return self->source.data || !model->open ? TUFF_OK : example_creation_status();
+}
+
 static tuff_status save(batch_file *self, const example_options *options, const char **why)
 {
     const example_settings *settings = options->config;
     const example *model = self->source.model;
-    if (options->data && model->open_file)
-        self->source.data = model->open_file(self->source.device, options->config, options->seed, options->data);
-    else if (model->open)
-        self->source.data = model->open(self->source.device, options->config, options->seed);
+    const tuff_status opened = open_data(self, options, why);
+    if (opened != TUFF_OK)
+        return opened;
     self->source.parameters = example_parameters_make(model, options->config, self->source.device, options->seed, 0);
-    if (!self->source.parameters || (model->open && !self->source.data))
+    if (!self->source.parameters)
         return example_creation_status();
     const size_t room = (size_t)tuff_parameters_count(self->source.parameters) + EXAMPLE_MAX_INPUTS;
     self->tensors = calloc(room, sizeof *self->tensors);
@@ -133,7 +160,7 @@ int example_save_batches(const example *model, const example_options *options)
                                   .purpose = EXAMPLE_TRAIN}};
     const char *why = NULL;
     const tuff_status status = self.source.device ? save(&self, options, &why) : tuff_last_status();
-    if (status != TUFF_OK)
+    if (status != TUFF_OK && !self.error_reported)
         fprintf(stderr, "%s: %s: %s\n", model->name, tuff_status_name(status), why ? why : tuff_error());
     for (int i = 0; i < self.count; i++)
         free((void *)(uintptr_t)self.tensors[i].data);

@@ -3,8 +3,8 @@
 
      steps N   runs N steps: {"seconds", "processor", "host", "reads", "launches"}: wall clock until the device has done
                them, processor time of the program and of its calling thread, host reads of device memory, launches
-     loss      {"loss", "gradient_norm"}: the mean over the `steps` since the last `loss`, and the last step's norm before
-               clipping
+     loss      {"loss", "gradient_norm"}: the mean over the steps of `steps` since the last `loss`, and the last step's
+               norm before clipping
      profile   runs a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
      memory    bytes, and counts of a step: {"peak", "intermediates", "launches", "copies", "tasks"}
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Reads a file and appends a 0; the caller frees the bytes. NULL on failure, with errno set, or 0 if out of memory. */
-static char *read_bytes(const char *path)
+static char *read_bytes(const char *path, size_t *count)
 {
     size_t size = 0, room = 1 << 16;
     char *bytes = malloc(room);
@@ -26,6 +26,7 @@ static char *read_bytes(const char *path)
     good = good && !ferror(file);
     if (good)
         bytes[size] = 0;
+    *count = size;
     const int error = errno;
     if (file)
         fclose(file);
@@ -117,8 +118,14 @@ int32_t *example_words_read(example_vocabulary *self, const char *name, const ch
                             int32_t unknown, int64_t *count)
 {
     errno = 0;
-    char *bytes = read_bytes(path);
+    size_t length = 0;
+    char *bytes = read_bytes(path, &length);
     const int error = errno;
+    if (bytes && strlen(bytes) < length) {
+        fprintf(stderr, "%s: %s: byte %zu is 0, so it is not a text\n", name, path, strlen(bytes));
+        free(bytes);
+        return NULL;
+    }
     char **words = bytes ? split(bytes, count) : NULL;
     int32_t *ids = NULL;
     if (words && (self->words || number_words(self, words, *count, size, first)))

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "each_device.h"
 #include "examples/common/texts.h"
 #include "scratch_folder.h"
 
@@ -83,14 +84,25 @@ static void bad_texts_are_one_line(void **state)
     (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("good"), scratch_path("good"));
     assert_int_equal(run_on(paths, printed, sizeof printed), 0);
     assert_non_null(strstr(printed, "forgotten"));
-    const char *const bad[] = {"short", "empty", "missing"};
-    for (int i = 0; i < 3; i++) {
+    scratch_write("binary", "a b c\0d", 7);
+    const char *const bad[] = {"short", "empty", "missing", "binary"}, *const why[] = {"too short", "too short",
+                                                                                       "No such file", "byte 5 is 0"};
+    for (int i = 0; i < 4; i++) {
         (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("good"), scratch_path(bad[i]));
         assert_int_equal(run_on(paths, printed, sizeof printed), 1);
         assert_non_null(strstr(printed, bad[i]));
-        assert_non_null(strstr(printed, i < 2 ? "too short" : "No such file"));
+        assert_non_null(strstr(printed, why[i]));
         assert_true(strchr(printed, '\n') == printed + strlen(printed) - 1);
     }
+}
+
+static void words_of_files_are_not_saved(void **state)
+{
+    char path[256];
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/batches", cache_folder());
+    example_expect_all(1, "would not save the words", "--device", "reference", "--data", "/dev/null", "--save-batches",
+                       path, NULL);
 }
 
 int main(void)
@@ -101,6 +113,9 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_numbered_by_their_first),
                                        cmocka_unit_test(bad_texts_are_one_line)};
     const int failed = cmocka_run_group_tests_name("texts", tests, scratch_folder_make, scratch_folder_remove);
-    return failed + test_example_program(
-                        &(example_case){.model = &k1_tree_example, .tiny = tiny, .refused = "top_k=3", .turns = 4});
+    return failed + test_example_program(&(example_case){.model = &k1_tree_example,
+                                                         .tiny = tiny,
+                                                         .refused = "top_k=3",
+                                                         .more = words_of_files_are_not_saved,
+                                                         .turns = 4});
 }

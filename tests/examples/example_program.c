@@ -391,6 +391,12 @@ void example_expect_all(int code, const char *text, const char *first, ...)
     va_end(arguments);
 }
 
+void example_expect_one_line(void)
+{
+    if (strchr(printed, '\n') != printed + strlen(printed) - 1)
+        fail_msg("%s: not one line: %s", tested->model->name, printed);
+}
+
 static void example_has_tests_of_its_own(void **state)
 {
     if (tested->more)

@@ -21,6 +21,8 @@ typedef struct example_case {
 void example_expect(const char *option, const char *value, int code, const char *text);
 /* The same with all words up to NULL, on any device. */
 void example_expect_all(int code, const char *text, const char *first, ...);
+/* Checks that the last program printed one line. */
+void example_expect_one_line(void);
 
 /* Runs all tests of the program, and returns main's exit code. In a thorough run every driver trains both forms in
    every precision and is checked with random configurations. Otherwise one driver trains one form, or none (turns);

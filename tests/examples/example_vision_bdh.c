@@ -56,8 +56,19 @@ static void resumed_data_is_the_same(void **state)
     example_expect_all(0, NULL, "--device", "reference", "--steps", "2", "--data", images, "--resume", saved, NULL);
 }
 
+static void batches_of_bad_images_are_one_line(void **state)
+{
+    char images[256], batches[256];
+    (void)state;
+    snprintf(images, sizeof images, "%s", write_images("cut.bin", 8 * RECORD - 1, -1));
+    snprintf(batches, sizeof batches, "%s/batches", cache_folder());
+    example_expect_all(1, "truncated", "--device", "reference", "--data", images, "--save-batches", batches, NULL);
+    example_expect_one_line();
+}
+
 static void data_is_checked(void **state)
 {
+    batches_of_bad_images_are_one_line(state);
     files_of_images_are_read_or_refused(state);
     resumed_data_is_the_same(state);
 }
