@@ -332,13 +332,14 @@ static tuff_tensor *loss_of(example_build *b, tuff_tensor *logits, tuff_tensor *
     if (!c->next) {
         y = tuff_slice(y, start, stop, NULL);
         if (b->optimized) {
-            y = tuff_pad(y, before, after, -100);
+            y = tuff_pad(y, before, after, EXAMPLE_IGNORED_WORD);
         } else {
             logits = example_copy(b, tuff_slice(logits, begin, end, NULL));
             rows = B * (S - 1);
         }
     }
-    return tuff_cross_entropy(tuff_reshape(logits, TUFF_SHAPE(rows, V)), tuff_reshape(y, TUFF_SHAPE(rows)), -100, 0);
+    return tuff_cross_entropy(tuff_reshape(logits, TUFF_SHAPE(rows, V)), tuff_reshape(y, TUFF_SHAPE(rows)),
+                              EXAMPLE_IGNORED_WORD, 0);
 }
 
 static tuff_tensor *build(example_build *b)

@@ -177,24 +177,37 @@ static tuff_tensor *draw_rows(example_build *b)
     return tuff_add(first, tuff_sub(drawn, tuff_mul(tuff_div(drawn, count), count)));
 }
 
+/* Ignores the targets y [B,S] of samples that only fill a batch up, whose rows are -1. */
+static tuff_tensor *ignore_fillers(tuff_tensor *rows, tuff_tensor *y)
+{
+    tuff_graph *graph = tuff_tensor_graph(rows);
+    tuff_tensor *column = tuff_reshape(rows, TUFF_SHAPE(tuff_tensor_shape(rows).extent[0], 1));
+    tuff_tensor *is_filler = tuff_less(column, tuff_constant(graph, TUFF_I32, 0));
+    return tuff_where(is_filler, tuff_constant(graph, TUFF_I32, EXAMPLE_IGNORED_WORD), y);
+}
+
 void example_texts_read_windows(example_texts *self, example_build *b, tuff_tensor **x, tuff_tensor **y)
 {
-    tuff_tensor *rows = draw_rows(b);
+    tuff_tensor *drawn = draw_rows(b), *rows = drawn;
+    if (b->purpose != EXAMPLE_TRAIN)
+        rows = tuff_max(drawn, tuff_constant(b->graph, TUFF_I32, 0));
     if (!b->optimized) {
         self->x = self->x ? self->x : store_windows(self, 0);
         self->y = self->y ? self->y : store_windows(self, 1);
         *x = tuff_gather_rows(tuff_array_tensor(b->graph, self->x), rows, 0);
         *y = tuff_gather_rows(tuff_array_tensor(b->graph, self->y), rows, 0);
-        return;
+    } else {
+        self->stored = self->stored ? self->stored : store(self->device, TUFF_SHAPE(self->word_count), self->words);
+        tuff_tensor *begins = tuff_mul(rows, tuff_constant(b->graph, TUFF_I32, (double)self->stride));
+        *x = gather_words(self, begins, 0);
+        *y = gather_words(self, begins, 1);
     }
-    self->stored = self->stored ? self->stored : store(self->device, TUFF_SHAPE(self->word_count), self->words);
-    tuff_tensor *begins = tuff_mul(rows, tuff_constant(b->graph, TUFF_I32, (double)self->stride));
-    *x = gather_words(self, begins, 0);
-    *y = gather_words(self, begins, 1);
+    if (b->purpose != EXAMPLE_TRAIN)
+        *y = ignore_fillers(drawn, *y);
 }
 
-/* Held-out batches of a given text have numbers from (text + 1) * NUMBERS_OF_TEXT on; lower ones mean the current
-   text. */
+/* Held-out batches of a given text have numbers from (text + 1) * NUMBERS_OF_TEXT on, and cover each window once; lower
+   ones mean the current text, and begin again after its last window. */
 enum { NUMBERS_OF_TEXT = 1 << 20 };
 
 void example_texts_fill(const example_texts *self, const example_batch *batch)
@@ -202,9 +215,11 @@ void example_texts_fill(const example_texts *self, const example_batch *batch)
     int32_t *rows = batch->inputs[0];
     const int64_t number = -1 - batch->number;
     const int text = number < NUMBERS_OF_TEXT ? self->current : (int)(number / NUMBERS_OF_TEXT) - 1;
+    const int64_t count = held_out_count(self, text);
     for (int64_t i = 0; i < batch->count; i++) {
-        const int64_t within = (number % NUMBERS_OF_TEXT * batch->count + i) % held_out_count(self, text);
-        rows[i] = (int32_t)(self->first[text] + trained_count(self, text) + within);
+        const int64_t within = number % NUMBERS_OF_TEXT * batch->count + i;
+        const bool is_filler = number >= NUMBERS_OF_TEXT && within >= count;
+        rows[i] = is_filler ? -1 : (int32_t)(self->first[text] + trained_count(self, text) + within % count);
     }
 }
 
@@ -231,17 +246,29 @@ bool example_texts_has_learned(const example_texts *self, const example_run *run
 
 static double perplexity(double loss)
 {
-    return exp(fmin(loss, log(10000)));
+    return isnan(loss) ? NAN : exp(fmin(loss, log(10000)));
+}
+
+/* Computes the mean loss of the held-out windows of a text. The last batch may hold fewer windows than the others, so
+   its mean counts less. */
+static tuff_status evaluate_text(const example_texts *self, example_run *run, int text, double *loss)
+{
+    const int64_t B = run->settings->batch, first = (int64_t)(text + 1) * NUMBERS_OF_TEXT, most = EXAMPLE_TEXT_BATCHES;
+    const int64_t all = held_out_count(self, text), full = all / B < most ? all / B : most;
+    const int64_t rest = full < most ? all % B : 0;
+    double of_full = 0, of_rest = 0;
+    tuff_status status = full > 0 ? example_validate(run, first, full, &of_full, NULL) : TUFF_OK;
+    if (status == TUFF_OK && rest > 0)
+        status = example_validate(run, first + full, 1, &of_rest, NULL);
+    *loss = ((double)(full * B) * of_full + (double)rest * of_rest) / (double)(full * B + rest);
+    return status;
 }
 
 tuff_status example_texts_evaluate(example_texts *self, example_run *run)
 {
-    const int64_t B = run->settings->batch;
     for (int i = 0; i <= self->current; i++) {
-        const int64_t batches = (held_out_count(self, i) + B - 1) / B, most = EXAMPLE_TEXT_BATCHES;
         double loss = NAN;
-        const tuff_status status =
-            example_validate(run, (int64_t)(i + 1) * NUMBERS_OF_TEXT, batches < most ? batches : most, &loss, NULL);
+        const tuff_status status = evaluate_text(self, run, i, &loss);
         if (status != TUFF_OK)
             return status;
         self->losses[i] = i == self->current ? loss : self->losses[i];

@@ -9,6 +9,7 @@
 enum { EXAMPLE_MAX_TEXTS = 8, EXAMPLE_TEXT_BATCHES = 50 };
 /* Special words: padding, unknown, begin, end. The words of the vocabulary follow. */
 enum { EXAMPLE_PAD, EXAMPLE_UNKNOWN, EXAMPLE_BEGIN, EXAMPLE_END, EXAMPLE_SPECIAL_WORDS };
+enum { EXAMPLE_IGNORED_WORD = -100 }; /* a target that is not part of the loss */
 
 typedef struct example_texts {
     tuff_device *device;
@@ -37,7 +38,7 @@ void example_texts_destroy(example_texts *self); /* NULL is allowed */
    batch. */
 void example_texts_inputs(example_purpose purpose, example_inputs *list);
 /* Sets *x and *y, i32 [B,S]: samples and targets, of windows drawn on the device with replacement, or of held-out
-   windows. The baseline form keeps samples and targets on the device as two tables, which hold each word four times;
+   windows; the loss must not count targets that are EXAMPLE_IGNORED_WORD. The baseline form keeps samples and targets on the device as two tables, which hold each word four times;
    the optimized form reads them from the words. */
 void example_texts_read_windows(example_texts *self, example_build *b, tuff_tensor **x, tuff_tensor **y);
 /* Fills a held-out batch. Batches from -1 down are of the text being learned. */

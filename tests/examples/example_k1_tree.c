@@ -2,10 +2,12 @@
 #define _XOPEN_SOURCE 700
 #include "example_program.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -50,11 +52,12 @@ static void texts_are_numbered_by_their_first(void **state)
 }
 
 /* Runs the program on the texts; printed gets both output streams. */
-static int run_on(const char *paths, char *printed, size_t size)
+static int run_on(const char *paths, const char *batch, char *printed, size_t size)
 {
-    const char *const words[] = {"k1_tree", "--data", paths, "--device", "reference", "--steps", "3",      "--set",
-                                 "S=4",     "--set",  "B=2", "--set",    "V=8",       "--set",   "D=4",    "--set",
-                                 "n=1",     "--set",  "F=3", "--set",    "depth=2",   "--set",   "top_k=2"};
+    const char *const words[] = {"k1_tree", "--data",   paths,   "--device", "reference", "--steps", "3",
+                                 "--set",   "lr=1e-30", "--set", "S=4",      "--set",     batch,     "--set",
+                                 "V=8",     "--set",    "D=4",   "--set",    "n=1",       "--set",   "F=3",
+                                 "--set",   "depth=2",  "--set", "top_k=2"};
     const int count = sizeof words / sizeof *words, kept[] = {dup(STDOUT_FILENO), dup(STDERR_FILENO)};
     FILE *file = tmpfile();
     assert_non_null(file);
@@ -79,21 +82,38 @@ static void bad_texts_are_one_line(void **state)
     write_text("short", 30, 5, "%c%c");
     write_text("good", 200, 5, "%c%c");
     scratch_write("empty", "", 0);
-    assert_int_equal(run_on(scratch_path("good"), printed, sizeof printed), 0);
+    assert_int_equal(run_on(scratch_path("good"), "B=2", printed, sizeof printed), 0);
     assert_non_null(strstr(printed, "text 1 of 1"));
     (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("good"), scratch_path("good"));
-    assert_int_equal(run_on(paths, printed, sizeof printed), 0);
+    assert_int_equal(run_on(paths, "B=2", printed, sizeof printed), 0);
     assert_non_null(strstr(printed, "forgotten"));
     scratch_write("binary", "a b c\0d", 7);
     const char *const bad[] = {"short", "empty", "missing", "binary"}, *const why[] = {"too short", "too short",
                                                                                        "No such file", "byte 5 is 0"};
     for (int i = 0; i < 4; i++) {
         (void)snprintf(paths, sizeof paths, "%s,%s", scratch_path("good"), scratch_path(bad[i]));
-        assert_int_equal(run_on(paths, printed, sizeof printed), 1);
+        assert_int_equal(run_on(paths, "B=2", printed, sizeof printed), 1);
         assert_non_null(strstr(printed, bad[i]));
         assert_non_null(strstr(printed, why[i]));
         assert_true(strchr(printed, '\n') == printed + strlen(printed) - 1);
     }
+}
+
+/* The text has 4 held-out windows. Without training, their mean loss does not depend on the size of a batch. */
+static void held_out_windows_count_equally(void **state)
+{
+    char printed[8192];
+    double perplexities[2] = {0};
+    (void)state;
+    write_text("good", 200, 5, "%c%c");
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(run_on(scratch_path("good"), i ? "B=3" : "B=4", printed, sizeof printed), 0);
+        const char *found = strstr(printed, "perplexity ");
+        assert_non_null(found);
+        perplexities[i] = strtod(found + strlen("perplexity "), NULL);
+    }
+    assert_true(perplexities[0] > 1);
+    assert_true(fabs(perplexities[1] - perplexities[0]) <= 2e-3);
 }
 
 static void words_of_files_are_not_saved(void **state)
@@ -111,7 +131,8 @@ int main(void)
                                        "D=4",   "--set",       "n=2",   "--set",   "F=3",   "--set", "depth=2",
                                        "--set", "branching=1", "--set", "top_k=1", NULL};
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts_are_numbered_by_their_first),
-                                       cmocka_unit_test(bad_texts_are_one_line)};
+                                       cmocka_unit_test(bad_texts_are_one_line),
+                                       cmocka_unit_test(held_out_windows_count_equally)};
     const int failed = cmocka_run_group_tests_name("texts", tests, scratch_folder_make, scratch_folder_remove);
     return failed + test_example_program(&(example_case){.model = &k1_tree_example,
                                                          .tiny = tiny,
