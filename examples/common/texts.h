@@ -38,8 +38,8 @@ void example_texts_destroy(example_texts *self); /* NULL is allowed */
    batch. */
 void example_texts_inputs(example_purpose purpose, example_inputs *list);
 /* Sets *x and *y, i32 [B,S]: samples and targets, of windows drawn on the device with replacement, or of held-out
-   windows; the loss must not count targets that are EXAMPLE_IGNORED_WORD. The baseline form keeps samples and targets on the device as two tables, which hold each word four times;
-   the optimized form reads them from the words. */
+   windows; the loss must not count targets that are EXAMPLE_IGNORED_WORD. The baseline form keeps samples and targets
+   on the device as two tables, which hold each word four times; the optimized form reads them from the words. */
 void example_texts_read_windows(example_texts *self, example_build *b, tuff_tensor **x, tuff_tensor **y);
 /* Fills a held-out batch. Batches from -1 down are of the text being learned. */
 void example_texts_fill(const example_texts *self, const example_batch *batch);
