@@ -411,7 +411,8 @@ tuff_dtype tuff__subgraph_rounding(const subgraph *self, const node *at)
 
 tuff_dtype tuff__subgraph_factor_dtype(const subgraph *self)
 {
-    tuff_dtype found = tuff__factor_precision(self->fusion);
+    const node *core = self->task->core;
+    tuff_dtype found = core == NULL ? TUFF_F32 : tuff__factor_precision(self->fusion, core);
     for (int i = 0; i < tuff__subgraph_read_count(self) && found == TUFF_F32; ++i) {
         const tuff_dtype one = tuff__subgraph_rounding(self, tuff__subgraph_read(self, i));
         found = one == TUFF_F16 || one == TUFF_BF16 ? one : found;

@@ -160,7 +160,8 @@ static tuff_status describe_chain(const struct fusion *fusion, const struct task
     return TUFF_OK;
 }
 
-static void add_operand(const struct fusion *fusion, const tuff_tensor *operand, tune_key *out)
+/* is_spread: each axis of extent 1 serves a whole axis of the op, which is another stride of 0. */
+static void add_operand(const struct fusion *fusion, const tuff_tensor *operand, bool is_spread, tune_key *out)
 {
     view layout;
     const node *missing = NULL;
@@ -171,11 +172,23 @@ static void add_operand(const struct fusion *fusion, const tuff_tensor *operand,
     if (base == NULL || missing != NULL)
         return;
     for (int i = 0; i < layout.rank; ++i)
-        address.stride[i] = layout.stride[i];
+        address.stride[i] = is_spread && layout.extent[i] == 1 ? 0 : layout.stride[i];
     out->structure = hash_address(&address, layout.rank, out->structure);
     limit_alignment_by_address(&out->alignment, &address, layout.rank, tuff_dtype_size(operand->dtype));
     if (base->op == OP_ARRAY)
         limit_alignment(&out->alignment, (int64_t)base->attributes.array->offset, 1);
+}
+
+/* Identifies the keys that a query of an attention sees: 0 for all before it (causal), -1 for all, else the width of
+   their band. */
+static int64_t band_of(const node *core)
+{
+    const int64_t queries = core->inputs[0]->shape.extent[1], keys = core->inputs[1]->shape.extent[1];
+    const int64_t *start = core->attributes.start;
+    const bool from_first = start[0] <= 1 - queries;
+    if (from_first && start[1] == keys - queries)
+        return 0;
+    return from_first && start[1] >= keys - 1 ? -1 : start[1] - start[0] + 1;
 }
 
 /* Describes a task around an op with a kernel of its own: the op's attributes, and how its operands lie in memory. */
@@ -188,8 +201,13 @@ static void describe_core(const struct fusion *fusion, const struct task *task, 
     out->structure = tuff__hash64(numbers, sizeof numbers, 0);
     for (int i = 0; i < task->root_count; ++i)
         out->structure = tuff__hash64(&task->roots[i]->op, sizeof task->roots[i]->op, out->structure);
+    const bool attends = tuff__op_is_attention(core->op);
+    const int64_t band = attends ? band_of(core) : 0;
+    if (band != 0)
+        out->structure = tuff__hash64(&band, sizeof band, out->structure);
+    const int bias = attends ? tuff__attention_inputs(core->op, attributes->options).bias : -1;
     for (int i = 0; i < core->input_count; ++i)
-        add_operand(fusion, core->inputs[i], out);
+        add_operand(fusion, core->inputs[i], i == bias, out);
     for (int i = 0; i < core->input_count && i < 2; ++i)
         for (int k = 0; k < core->inputs[i]->shape.rank; ++k)
             add_dim(out, core->inputs[i]->shape.extent[k]);
@@ -202,7 +220,8 @@ tuff_status tuff__task_key(const struct fusion *fusion, int index, tune_key *out
 {
     const struct task *task = &fusion->tasks[index];
     static const char *const maths[] = {"strict", "f16", "bf16"};
-    const tuff_precision factors = task->kind == TASK_MATMUL ? fusion->matmul_precision : TUFF_PRECISION_F32;
+    const bool has_factors = task->kind == TASK_MATMUL || task->kind == TASK_ATTENTION;
+    const tuff_precision factors = has_factors ? fusion->matmul_precision : TUFF_PRECISION_F32;
     *out = (tune_key){.alignment = 16};
     snprintf(out->math, sizeof out->math, "%s", maths[factors]);
     if (task->kind == TASK_NONE || tuff__task_is_empty(task))

@@ -105,6 +105,7 @@ typedef struct fused_chain {
     const char *operand_names[2];  /* a body finds the start in NAME_base */
     int operand_buffers[2];        /* matmul: the buffers of x and y; packing: of y and its copy */
     int64_t operand_strides[2][2]; /* matmul: strides of each operand's last two axes */
+    tuff_dtype factor_precision;   /* matmul: what f32 operands may be rounded to */
     chain_producer producers[2];   /* matmul: one per operand, whose buffer and strides are then those of what the
                                       producer reads */
 } fused_chain;

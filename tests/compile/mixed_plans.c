@@ -272,10 +272,37 @@ static void keep_optimizer(tuff_device *device)
         assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
         assert_int_equal(info.matmul_count, 2);
         assert_int_equal(info.narrow_matmul_count, optimizes ? 0 : 2);
+        for (int i = 0; i < plan->executable.launches.launch_count; i++)
+            if (optimizes && strcmp(plan->executable.launches.launches[i].body, "matmul_cooperative") == 0)
+                fail_msg("launch %d of the optimizer rounds its operands for matrix units", i);
         tuff_plan_destroy(plan);
         tuff_graph_destroy(graph);
     }
     tuff_array_destroy(w);
+}
+
+/* The pieces of a matmul that is split along its terms stay 32 bits until they are added, also if the matmul is one of
+   f16 values: a piece may be beyond the largest f16 number where the whole sum is not. */
+static void keep_pieces(tuff_device *device)
+{
+    describe_as_gpu(device);
+    for (int narrow = 0; narrow < 2; narrow++) {
+        const tuff_dtype dtype = narrow ? TUFF_F16 : TUFF_F32;
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", dtype, TUFF_SHAPE(64, 32768)),
+                    *w = tuff_input(graph, "w", dtype, TUFF_SHAPE(32768, 64));
+        tuff_output(graph, "y", tuff_exp(tuff_matmul(x, w)));
+        tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = TUFF_PRECISION_F16});
+        if (!plan)
+            fail_msg("%s", tuff_error());
+        bool is_split = false;
+        for (int i = 0; i < plan->fusion.graph->node_count; i++)
+            is_split |= plan->fusion.graph->nodes[i]->op == OP_SUM;
+        assert_true(is_split);
+        assert_int_equal(stored(plan, OP_MATMUL), TUFF_F32);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
 }
 
 static void what_must_be_exact_keeps_32_bits(void **state)
@@ -283,6 +310,7 @@ static void what_must_be_exact_keeps_32_bits(void **state)
     (void)state;
     for_drawn_drivers(keep_bits);
     for_drawn_drivers(keep_random);
+    for_drawn_drivers(keep_pieces);
 }
 
 static void optimizers_keep_32_bits(void **state)

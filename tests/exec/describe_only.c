@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "each_device.h"
+#include "exec/plan.h"
 #include "small_plans.h"
 
 static uint64_t programs_made(const tuff_device *device)
@@ -141,7 +142,7 @@ static void models_of_any_size_can_be_described(void **state)
     tuff_array *arrays[1 << 16];
     const int count = sizeof arrays / sizeof *arrays;
     tuff_device_counters counters;
-    tuff_device *device = tuff_device_open("auto");
+    tuff_device *device = tuff_device_open("reference");
     assert_non_null(device);
     assert_int_equal(tuff_device_set_describe_only(device), TUFF_OK);
     for (int i = 0; i < count; i++) {
@@ -156,11 +157,40 @@ static void models_of_any_size_can_be_described(void **state)
     for_each_device(describe_without_memory);
 }
 
+/* Kernels compute where the last tile ends in 32 bits. */
+static void check_tiles(tuff_device *device)
+{
+    static const int64_t counts[] = {INT32_MAX, INT32_MAX - 3, INT32_MAX - 8000, INT32_MAX - 100000};
+    tuff_device_info as = *tuff__device_info(device);
+    as.max_allocation = as.max_binding = UINT64_C(1) << 40;
+    tuff__device_override_info(device, &as);
+    assert_int_equal(tuff_device_set_describe_only(device), TUFF_OK);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_output(graph, "y", tuff_neg(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(counts[i]))));
+        tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.describe_only = true});
+        if (plan == NULL)
+            fail_msg("%lld elements: %s", (long long)counts[i], tuff_error());
+        const launch *kernel = &plan->executable.launches.launches[0]; /* map.k: rows, columns, tiles, tile */
+        assert_string_equal(kernel->body, "map");
+        assert_true(kernel->parameters[2] * kernel->parameters[3] >= counts[i]);
+        assert_true(kernel->parameters[2] * kernel->parameters[3] <= INT32_MAX);
+        destroy_plan(plan, graph);
+    }
+}
+
+static void tiles_end_within_32_bits(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_tiles);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_may_only_be_described),
         cmocka_unit_test(models_of_any_size_can_be_described),
+        cmocka_unit_test(tiles_end_within_32_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -682,8 +682,10 @@ tuff_status tuff__chain_build(const struct fusion *fusion, const struct task *ta
         out->reductions[0].input = build(&self, task->core->inputs[0]->node, NULL, NO_VALUE);
         out->reduction_count = 1;
     }
-    if (task->kind == TASK_MATMUL)
+    if (task->kind == TASK_MATMUL) {
+        out->factor_precision = tuff__factor_precision(fusion, task->core);
         build_operands(&self);
+    }
     for (int i = 0; i < task->reduction_count && !failed(&self); ++i)
         build_reduction(&self, i);
     for (int i = 0; i < task->root_count && !failed(&self); ++i)

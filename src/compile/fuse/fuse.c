@@ -320,13 +320,6 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     return status;
 }
 
-tuff_dtype tuff__factor_precision(const struct fusion *fusion)
-{
-    const tuff_precision precision =
-        fusion->precision != TUFF_PRECISION_F32 ? fusion->precision : fusion->matmul_precision;
-    return precision == TUFF_PRECISION_F16 ? TUFF_F16 : precision == TUFF_PRECISION_BF16 ? TUFF_BF16 : TUFF_F32;
-}
-
 void tuff__fusion_free(struct fusion *fusion)
 {
     free_tasks(fusion);

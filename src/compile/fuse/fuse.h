@@ -82,8 +82,10 @@ struct fusion {
 tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, int buffer_limit, pass_choices *passes,
                        struct fusion *out);
 void tuff__fusion_free(struct fusion *fusion);
-/* Returns what the plan allows f32 factors to be rounded to on matrix units: f16, bf16, or f32 for no rounding. */
-tuff_dtype tuff__factor_precision(const struct fusion *fusion);
+/* Returns what the plan allows the f32 factors of a matmul or an attention to be rounded to on matrix units: f16, bf16,
+   or f32 for no rounding. Optimizers compute in f32 whatever the precision of the plan, unless matmul_precision allows
+   rounding. */
+tuff_dtype tuff__factor_precision(const struct fusion *fusion, const node *core);
 
 /* Recomputes values near their late readers instead of keeping them, if that does not extend the lifetime of anything
    else. If it sets *changed, the graph must be fused again. */

@@ -10,6 +10,7 @@ typedef struct choice {
     struct fusion *fusion;
     bool registers;       /* attention accumulates its results in their memory */
     bool *precise;        /* by node: must keep all its bits, or is a value from which such a value is computed */
+    bool *partial;        /* by node: partial results that a sum adds up */
     bool *statistic;      /* by node: computed from reductions, at their shape */
     tuff_dtype precision; /* f16 or bf16; f32: each value keeps the dtype of the graph */
 } choice;
@@ -27,14 +28,15 @@ static bool is_statistic(const choice *self, const node *at)
     return statistic;
 }
 
-/* Returns the matmul that computes the terms of a sum, in pieces along its inner axis, and that nothing else reads;
-   NULL if there is none. */
-static const node *matmul_batch(const struct fusion *fusion, const node *sum)
+/* Returns the matmul or the gradient of an attention's bias that computes the terms of a sum, in pieces, and that
+   nothing else reads; NULL if there is none. */
+static const node *batch_of_terms(const struct fusion *fusion, const node *sum)
 {
     const node *at = sum->op == OP_SUM ? sum->inputs[0]->node : sum;
     while (at != sum && tuff__op_is_view(at->op) && fusion->facts[at->id].consumer_count == 1)
         at = at->inputs[0]->node;
-    return at->op == OP_MATMUL && fusion->facts[at->id].consumer_count == 1 ? at : NULL;
+    const bool has_terms = at->op == OP_MATMUL || at->op == OP_ATTENTION_DB;
+    return has_terms && fusion->facts[at->id].consumer_count == 1 ? at : NULL;
 }
 
 /* Whether the node's operands keep all their bits at any precision: assigned values, and floats that are cast to
@@ -45,8 +47,7 @@ static bool keeps_bits(const node *at)
 }
 
 /* Marks values as precise: the operands for which keeps_bits holds, and all values from which these are computed
-   elementwise or assembled. Also marks split matmuls whose pieces a sum adds up, whatever the sum is used for: their
-   results are partial sums. */
+   elementwise or assembled. Also marks what a sum adds up, whatever the sum is used for, as partial and precise. */
 static void find_precise(const choice *self)
 {
     const tuff_graph *graph = self->fusion->graph;
@@ -56,7 +57,9 @@ static void find_precise(const choice *self)
             tuff__op_is_elementwise(at->op) || tuff__op_is_view(at->op) || at->op == OP_PAD || at->op == OP_CONCAT;
         for (int k = 0; k < at->input_count && (keeps_bits(at) || (propagates && self->precise[i])); ++k)
             self->precise[at->inputs[k]->node->id] = true;
-        const node *product = self->precise[i] || at->op == OP_SUM ? matmul_batch(self->fusion, at) : NULL;
+        const node *product = self->precise[i] || at->op == OP_SUM ? batch_of_terms(self->fusion, at) : NULL;
+        if (product != NULL && at->op == OP_SUM)
+            self->partial[product->id] = true;
         if (product != NULL)
             self->precise[product->id] = true;
     }
@@ -136,7 +139,7 @@ static tuff_dtype choose_dtype(const choice *self, const node *at)
     if (sums_in_memory(self, at))
         return TUFF_F32;
     if (dtype != TUFF_F32)
-        return fits_own_dtype(self, at) ? dtype : TUFF_F32;
+        return fits_own_dtype(self, at) && !self->partial[at->id] ? dtype : TUFF_F32;
     const bool keeps = facts->is_output || facts->compared || at->phase == TUFF_PHASE_OPTIMIZER ||
                        at->outputs[0].shape.rank == 0 || self->precise[at->id] || self->statistic[at->id] ||
                        is_random(at);
@@ -183,13 +186,14 @@ tuff_status tuff__choose_storage(struct fusion *fusion)
     const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
     choice self = {.fusion = fusion,
                    .registers = tuff__uses_registers(&policy),
-                   .precise = tuff__calloc(2 * count, sizeof(bool)),
+                   .precise = tuff__calloc(3 * count, sizeof(bool)),
                    .precision = fusion->precision == TUFF_PRECISION_F16    ? TUFF_F16
                                 : fusion->precision == TUFF_PRECISION_BF16 ? TUFF_BF16
                                                                            : TUFF_F32};
     if (self.precise == NULL)
         return TUFF_E_OOM_HOST;
     self.statistic = self.precise + count;
+    self.partial = self.statistic + count;
     find_precise(&self);
     find_squares(&self);
     for (int i = 0; i < fusion->graph->node_count; ++i) {
@@ -203,4 +207,11 @@ tuff_status tuff__choose_storage(struct fusion *fusion)
         widen(fusion);
     tuff__free(self.precise);
     return TUFF_OK;
+}
+
+tuff_dtype tuff__factor_precision(const struct fusion *fusion, const node *core)
+{
+    const bool is_narrow = fusion->precision != TUFF_PRECISION_F32 && core->phase != TUFF_PHASE_OPTIMIZER;
+    const tuff_precision precision = is_narrow ? fusion->precision : fusion->matmul_precision;
+    return precision == TUFF_PRECISION_F16 ? TUFF_F16 : precision == TUFF_PRECISION_BF16 ? TUFF_BF16 : TUFF_F32;
 }

@@ -115,7 +115,7 @@ tuff_dtype tuff__attention_factor_dtype(const attention *job)
 {
     const bool forward = job->task->core->op == OP_ATTENTION || job->task->core->op == OP_ATTENTION_LSE;
     const int ids[] = {job->q.id, job->k.id, job->v.id, forward ? job->v.id : job->upstream.id};
-    const tuff_dtype allowed = tuff__factor_precision(job->list->fusion);
+    const tuff_dtype allowed = tuff__factor_precision(job->list->fusion, job->task->core);
     tuff_dtype found = TUFF_F32;
     bool rounds = false;
     for (size_t i = 0; i < sizeof ids / sizeof *ids; ++i) {

@@ -49,6 +49,13 @@ static void tile_map(const launch_list *list, int64_t rows, int64_t columns, int
     *rows_per_item = columns < wanted ? tuff__divide_up(wanted, columns) : 1;
 }
 
+/* Lowers a tile until the end of the last one, which kernels compute in 32 bits, does not overflow. */
+static void limit_tile(int64_t count, int vec, int64_t *tile)
+{
+    if (tuff__divide_up(count, *tile) * *tile > INT32_MAX)
+        *tile = tuff__divide_up(count, vec) * vec > INT32_MAX ? 1 : vec;
+}
+
 /* Results too large to be still in a cache when they are read are stored past it, so that they evict nothing. */
 static void stream_results(const launch_list *list, launch *kernel)
 {
@@ -75,6 +82,8 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
     kernel->vec = tuff__vector_width(&list->policy, columns);
     int64_t tile, rows_per_item;
     tile_map(list, rows, columns, kernel->vec, &tile, &rows_per_item);
+    limit_tile(columns, kernel->vec, &tile);
+    limit_tile(rows, 1, &rows_per_item);
     const int64_t tiles = tuff__divide_up(columns, tile), items = tiles * tuff__divide_up(rows, rows_per_item);
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_map_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);

@@ -64,13 +64,13 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
 }
 
 /* Returns the 16-bit dtype that factors are rounded to, or f32 if there is none: that of both operands, or the one that
-   the plan lets f32 factors be rounded to (tuff__factor_precision), if both operands are f32 or of that dtype. */
-static tuff_dtype factor_dtype(const launch_list *list, const fused_chain *chain)
+   the plan lets f32 factors be rounded to, if both operands are f32 or of that dtype. */
+static tuff_dtype factor_dtype(const fused_chain *chain)
 {
     const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
                      y = chain->buffers[chain->operand_buffers[1]].dtype;
     const bool x_narrow = x == TUFF_F16 || x == TUFF_BF16, y_narrow = y == TUFF_F16 || y == TUFF_BF16;
-    const tuff_dtype precision = tuff__factor_precision(list->fusion);
+    const tuff_dtype precision = chain->factor_precision;
     if (x_narrow && (x == y || (y == TUFF_F32 && precision == x)))
         return x;
     return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;
@@ -171,7 +171,7 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
                          .buffers = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_buffers),
                          .subgroup_rows = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_subgroup_rows),
                          .subgroup_columns = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_subgroup_columns),
-                         .dtype = factor_dtype(list, chain)};
+                         .dtype = factor_dtype(chain)};
     if (out->subgroup_columns == 0)
         out->subgroup_columns = default_subgroup_columns(info, out);
     for (int i = 0; i < 2; ++i)
@@ -255,7 +255,7 @@ static tuff_status suits_matrix_units(const launch_list *list, const fused_chain
 {
     const target *device = &list->policy.target;
     const bool requested = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
-    const tuff_dtype dtype = factor_dtype(list, chain);
+    const tuff_dtype dtype = factor_dtype(chain);
     *suits = false;
     if (!device->has_subgroup_matrices)
         return !requested ? TUFF_OK

@@ -10,6 +10,7 @@
 #include "compile/rewrite/passes.h"
 #include "graph/graph.h"
 
+#define MOST_BYTES ((uint64_t)INT32_MAX / 8 * sizeof(float)) /* of a copy: a tensor has at most INT32_MAX elements */
 enum { SHARES = 6 }; /* a copy is at most this fraction of all that is copied, unless a single array is larger */
 
 /* Sources that share one copy. */
@@ -106,7 +107,8 @@ static void find_groups(narrowing *self)
     uint64_t all = 0, read = 0;
     for (int i = 0; i < self->source_count; ++i)
         all += bytes_of(self->sources[i]);
-    const uint64_t most = all / SHARES < binding ? all / SHARES : binding;
+    const uint64_t largest = binding < MOST_BYTES ? binding : MOST_BYTES;
+    const uint64_t most = all / SHARES < largest ? all / SHARES : largest;
     for (int i = 0; i < self->source_count; ++i) {
         const node *source = self->sources[i];
         group *last = self->group_count == 0 ? NULL : &self->groups[self->group_count - 1];
