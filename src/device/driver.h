@@ -184,8 +184,8 @@ typedef struct driver {
     int (*refused_dispatch)(const driver_recording *recording);
     /* May be NULL. Called after an out-of-memory failure: whether the device accepts no more work at all. */
     bool (*is_lost)(driver_device *device);
-    /* Waits, never endlessly: returns TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress; 240
-       s, because drivers compile late, for OpenCL work that has not begun and on Vulkan drivers for the CPU). */
+    /* Waits, never endlessly: returns TUFF_E_TIMEOUT after the limit (30 s since the last sign of progress;
+       240 s, because drivers compile late, for OpenCL work that has not begun and on Vulkan drivers for the CPU). */
     tuff_status (*wait)(driver_device *device);
     /* May be NULL. Sets the limit of later waits; 0: the initial one. */
     void (*set_timeout)(driver_device *device, uint64_t nanoseconds);
