@@ -23,6 +23,20 @@
 /* Multiple of the deviations found on the grids. */
 #define NOISE 5
 
+/* Sums of a few hundred squares overflow beyond it. */
+#define DIVERGED 1e18
+
+bool program_has_diverged(const program_expectation *expected, int step)
+{
+    const step_values *values = &expected->steps[step];
+    bool diverged = false;
+    for (int i = 0; i < STEP_SCALARS; i++)
+        diverged |= fabs(values->scalars[i]) >= DIVERGED;
+    for (int64_t i = 0; i < expected->state.total; i++)
+        diverged |= fabs(values->value[i]) >= DIVERGED;
+    return diverged;
+}
+
 double program_step_tolerance(const program_expectation *expected, int step)
 {
     /* The loss is log(1 + x) for a small x, and its gradient 1 / (1 + x) - 1. f32 rounds 1 + x, so both have an error

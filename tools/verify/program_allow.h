@@ -16,6 +16,9 @@ typedef struct comparison {
 
 /* Tolerance of a step. A cross-entropy close to 0 increases it. */
 double program_step_tolerance(const program_expectation *expected, int step);
+/* Whether the training has diverged so far, by the end of a step, that f32 cannot hold the squares of what is expected:
+   there is nothing to compare from then on. */
+bool program_has_diverged(const program_expectation *expected, int step);
 /* The largest element of a tensor, which is the unit of its tolerances; for weights and averages, the largest
    change. */
 double program_largest(const comparison *self, const tensor_location *place);
