@@ -305,12 +305,40 @@ static void keep_pieces(tuff_device *device)
     }
 }
 
+/* So do the parts of a bias' gradient, which one launch computes per sequence and head where a GPU has many units. */
+static void keep_bias_parts(tuff_device *device)
+{
+    describe_as_gpu(device);
+    const tuff_shape shape = TUFF_SHAPE(8, 32, 2, 16);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, shape), *k = tuff_input(graph, "k", TUFF_F32, shape),
+                *v = tuff_input(graph, "v", TUFF_F32, shape),
+                *bias = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(1, 2, 32, 32)), *gradient;
+    tuff_tensor *y = tuff_attention(q, k, v, &(tuff_attention_options){.bias = bias});
+    tuff_tensor *loss = tuff_sum(tuff_mul(y, y), (int[]){0, 1, 2, 3}, 4, false);
+    assert_int_equal(tuff_gradients(loss, &bias, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", gradient);
+    tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.precision = TUFF_PRECISION_F16});
+    if (!plan)
+        fail_msg("%s", tuff_error());
+    assert_int_equal(stored(plan, OP_ATTENTION_DB), TUFF_F32);
+    int sums = 0;
+    for (int i = 0; i < plan->fusion.graph->node_count; i++) {
+        const node *at = plan->fusion.graph->nodes[i];
+        sums += at->op == OP_SUM && tuff_shape_count(at->outputs[0].shape) == 2 * 32 * 32;
+    }
+    assert_true(sums > 0);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
 static void what_must_be_exact_keeps_32_bits(void **state)
 {
     (void)state;
     for_drawn_drivers(keep_bits);
     for_drawn_drivers(keep_random);
     for_drawn_drivers(keep_pieces);
+    for_drawn_drivers(keep_bias_parts);
 }
 
 static void optimizers_keep_32_bits(void **state)
