@@ -20,11 +20,11 @@ static void free_device(tuff_device *device)
 
 static tuff_status create_locks(tuff_device *device)
 {
-    if (tuff__mutex_create(&device->lock) != 0)
-        return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
-    if (tuff__mutex_create(&device->host_run) == 0)
+    const bool has_lock = tuff__mutex_create(&device->lock) == 0;
+    if (has_lock && tuff__mutex_create(&device->host_run) == 0)
         return TUFF_OK;
-    tuff__mutex_destroy(&device->lock);
+    if (has_lock)
+        tuff__mutex_destroy(&device->lock);
     return FAIL(TUFF_E_OOM_HOST, "cannot create the device's lock: out of memory");
 }
 

@@ -357,14 +357,16 @@ tuff_status tuff__storage_check_bytes(const storage *memory)
                : FAIL(TUFF_E_USAGE, "cannot read or write a placeholder: its memory is in another process");
 }
 
-static tuff_status write_host(tuff_device *device, storage *memory, uint64_t offset, const void *data, uint64_t size)
+/* Changes memory of the reference device. by_host: the data is the program's, which counts as a write. */
+static tuff_status change_host(tuff_device *device, storage *to, uint64_t offset, const void *data, uint64_t size,
+                               bool by_host)
 {
     tuff__host_run_begin(device);
     tuff_status status = tuff__device_begin_work(device);
     if (status == TUFF_OK) {
-        memcpy((unsigned char *)memory->host + offset, data, (size_t)size);
-        device->counters.writes++;
-        tuff__storage_touch(memory);
+        memcpy((unsigned char *)to->host + offset, data, (size_t)size);
+        device->counters.writes += by_host;
+        tuff__storage_touch(to);
         status = tuff__device_end_work(device, TUFF_OK);
     }
     tuff__host_run_end(device);
@@ -382,7 +384,7 @@ tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t o
     }
     TRY(tuff__storage_check_bytes(memory));
     if (!device->driver)
-        return write_host(device, memory, offset, data, size);
+        return change_host(device, memory, offset, data, size, true);
     TRY(tuff__device_begin_work(device));
     tuff_status status = device->driver->buffer_write(device->handle, memory->buffer, offset, data, size);
     if (status == TUFF_OK)
@@ -410,20 +412,6 @@ tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t of
     return tuff__device_end_work(device, status);
 }
 
-static tuff_status copy_on_host(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
-                                uint64_t to_offset, uint64_t size)
-{
-    tuff__host_run_begin(device);
-    tuff_status status = tuff__device_begin_work(device);
-    if (status == TUFF_OK) {
-        memcpy((unsigned char *)to->host + to_offset, (const unsigned char *)from->host + from_offset, (size_t)size);
-        tuff__storage_touch(to);
-        status = tuff__device_end_work(device, TUFF_OK);
-    }
-    tuff__host_run_end(device);
-    return status;
-}
-
 tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from_offset, storage *to,
                                uint64_t to_offset, uint64_t size)
 {
@@ -438,7 +426,7 @@ tuff_status tuff__storage_copy(tuff_device *device, storage *from, uint64_t from
     TRY(tuff__storage_check_bytes(from));
     TRY(tuff__storage_check_bytes(to));
     if (!device->driver)
-        return copy_on_host(device, from, from_offset, to, to_offset, size);
+        return change_host(device, to, to_offset, (const unsigned char *)from->host + from_offset, size, false);
     TRY(tuff__device_begin_work(device));
     const tuff_status status =
         device->driver->buffer_copy(device->handle, from->buffer, from_offset, to->buffer, to_offset, size);

@@ -157,7 +157,6 @@ struct task_order {
     bool *needed;      /* by task: whether `task` needs its results through at least one other task */
     char *needs;       /* by task: whether it needs results of `task` */
 };
-enum { NOT_KNOWN, DOES_NOT_NEED, DOES_NEED }; /* values of task_order.needs */
 /* Returns false if memory runs out. The caller frees *out in either case. */
 bool tuff__task_order_init(const struct fusion *fusion, struct task_order *out);
 void tuff__task_order_free(struct task_order *order);

@@ -77,6 +77,9 @@ bool tuff__any_source(struct fusion *fusion, const struct task *task, task_visit
     return false;
 }
 
+/* Values of task_order.needs. */
+enum { NOT_KNOWN, DOES_NOT_NEED, DOES_NEED };
+
 bool tuff__task_order_init(const struct fusion *fusion, struct task_order *out)
 {
     *out = (struct task_order){.task = -1,
