@@ -129,6 +129,7 @@ tuff_status tuff_plan_profile(tuff_plan *plan)
                         plan->executable.launches.inputs[i].name);
     recording *timed;
     TRY(warm_up(plan)); /* its run may change the commands */
+    TRY(tuff__executable_complete_programs(&plan->executable));
     TRY(tuff__recording_create(plan->device, plan->executable.commands + plan->executable.setup_count,
                                plan->executable.command_count - plan->executable.setup_count, true, true, &timed));
     uint64_t *times = tuff__calloc((size_t)plan->executable.command_count, sizeof *times);

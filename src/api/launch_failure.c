@@ -46,10 +46,10 @@ static bool is_user_choice(const plan_key *key)
     return strcmp(key->origin, tuff__tier_text(TIER_OVERRIDE)) == 0;
 }
 
-tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *recorded, int first, tuff_status why)
+tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *recorded, tuff_status why)
 {
-    const int refused = tuff__refused_dispatch(plan->device, recorded);
-    const plan_key *key = refused < 0 ? NULL : find_key(plan, first + refused);
+    const int refused = tuff__executable_refused_launch(&plan->executable, recorded);
+    const plan_key *key = refused < 0 ? NULL : find_key(plan, refused);
     if (key == NULL)
         return why;
     text reason = {0};

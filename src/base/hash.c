@@ -10,6 +10,11 @@ hash128 tuff__hash(const void *data, size_t size)
     return (hash128){.low = hash.low64, .high = hash.high64};
 }
 
+bool tuff__is_same_hash(hash128 a, hash128 b)
+{
+    return a.low == b.low && a.high == b.high;
+}
+
 uint64_t tuff__hash64(const void *data, size_t size, uint64_t seed)
 {
     return XXH3_64bits_withSeed(data, size, seed);

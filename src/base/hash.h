@@ -2,6 +2,7 @@
 #ifndef TUFF_BASE_HASH_H
 #define TUFF_BASE_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -10,6 +11,7 @@ typedef struct hash128 {
 } hash128;
 
 hash128 tuff__hash(const void *data, size_t size);
+bool tuff__is_same_hash(hash128 a, hash128 b);
 uint64_t tuff__hash64(const void *data, size_t size, uint64_t seed);
 
 #endif

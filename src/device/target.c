@@ -25,5 +25,6 @@ target tuff__device_target(const tuff_device *device)
                     .has_dropout_on_units = !(glsl && info->vendor_id == NVIDIA),
                     .compiles_unrolled_fast = !(glsl && cpu),
                     .has_fast_private_arrays = !(glsl && cpu),
+                    .groups_keep_running = !glsl && cpu,
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};
 }

@@ -25,6 +25,8 @@ typedef struct target {
     bool has_dropout_on_units;   /* attention with dropout can use matrix units; else the compiler crashes on it */
     bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
     bool has_fast_private_arrays; /* in registers or the nearest cache, even if indexed lane by lane */
+    bool groups_keep_running;     /* a group that has begun goes on until it ends, as a thread does, so that groups can
+                                     wait for one another */
     int max_array_vectors;        /* larger arrays of an item are known to be miscompiled */
 } target;
 

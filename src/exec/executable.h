@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "compile/lower/lower.h"
+#include "exec/persistent.h"
 #include "exec/texts.h"
 
 /* Description of a launch, kept after recording. */
@@ -22,8 +23,9 @@ typedef struct task_record {
 typedef struct executable {
     launch_list launches; /* set before recording; owned */
     storage *parameters;
-    program **programs; /* one per launch; NULL for copies */
+    program **programs; /* one per launch; NULL for copies, and for launches that run only in a persistent kernel */
     command *commands;
+    persistent_launches persistent;
     recording *setup, *recording; /* setup: the copies kept between runs; NULL if there are none */
     int setup_count;              /* number of commands in setup */
     uint64_t *versions;           /* by copy: 1 + sum of its sources' versions when it was made; 0: not made yet */
@@ -34,6 +36,7 @@ typedef struct executable {
 } executable;
 
 typedef struct recording_options {
+    bool merges_launches; /* launches may run in persistent kernels */
     bool barrier_everywhere;
     bool describes_only; /* assembles and describes all launches, and compiles and records nothing */
     /* May be NULL. Called before each program is requested from the device; a failure ends the recording. */
@@ -44,6 +47,11 @@ typedef struct recording_options {
 /* Assembles, compiles and records all launches. options may be NULL. After a failure the executable must still be
    freed. */
 tuff_status tuff__executable_record(executable *self, const recording_options *options);
+/* Gets the programs of all launches, also of those that run in persistent kernels, so that the executable's commands can
+   be recorded one by one. */
+tuff_status tuff__executable_complete_programs(executable *self);
+/* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. */
+int tuff__executable_refused_launch(const executable *self, const recording *recorded);
 /* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
 void tuff__executable_unrecord(executable *self);
 /* The same, and frees the launches. */

@@ -46,7 +46,9 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
 
 recording_options tuff__plan_recording_options(const tuff_plan *self)
 {
-    return (recording_options){.barrier_everywhere = self->barrier_everywhere, .describes_only = self->describes_only};
+    return (recording_options){.barrier_everywhere = self->barrier_everywhere,
+                               .merges_launches = !self->barrier_everywhere,
+                               .describes_only = self->describes_only};
 }
 
 tuff_status tuff__plan_record(tuff_plan *self)
@@ -84,6 +86,9 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 static void save_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
+    if (plan->executable.persistent.program != NULL && !plan->discards_binaries)
+        tuff__programs_store(plan->device, &plan->executable.persistent.program, 1, launched,
+                             tuff__nanoseconds() - plan->start_time);
     if (plan->executable.programs != NULL && !plan->discards_binaries)
         tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
                              tuff__nanoseconds() - plan->start_time);
@@ -139,8 +144,7 @@ tuff_status tuff_plan_run(tuff_plan *plan)
     plan->has_run |= status == TUFF_OK;
     if (status == TUFF_OK || plan->observer.launch_failed == NULL)
         return status;
-    const int first = submitted == plan->executable.setup ? 0 : plan->executable.setup_count;
-    return plan->observer.launch_failed(plan, submitted, first, status);
+    return plan->observer.launch_failed(plan, submitted, status);
 }
 
 tuff_status tuff_plan_wait(tuff_plan *plan)

@@ -27,9 +27,8 @@ typedef struct plan_keys {
 typedef struct plan_observer {
     /* Called at the start of a run; may replace the executable. */
     void (*before_run)(void *self, tuff_plan *plan);
-    /* Called if submitting a recording failed; may add to the error message, and returns the status. first: index of
-       the recording's first launch. */
-    tuff_status (*launch_failed)(const tuff_plan *plan, const recording *failed, int first, tuff_status why);
+    /* Called if submitting a recording failed; may add to the error message, and returns the status. */
+    tuff_status (*launch_failed)(const tuff_plan *plan, const recording *failed, tuff_status why);
     /* On destruction: stop is called before anything of the plan is freed, free after its executable is freed. */
     void (*stop)(void *self);
     void (*free)(void *self);

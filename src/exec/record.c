@@ -93,6 +93,13 @@ static program_request make_request(const executable *self, int index)
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
 }
 
+/* Whether a program of the command's own is needed. */
+static bool needs_program(const executable *self, int index)
+{
+    return self->commands[index].kind == COMMAND_DISPATCH && self->programs[index] == NULL &&
+           (self->persistent.is_member == NULL || !self->persistent.is_member[index]);
+}
+
 /* Loads or compiles several programs at once, where the driver can do that. */
 static tuff_status prepare_programs(executable *self)
 {
@@ -102,11 +109,11 @@ static tuff_status prepare_programs(executable *self)
     int count = 0;
     if (requests != NULL && prepared != NULL) {
         for (int i = 0; i < self->command_count; ++i)
-            if (self->commands[i].kind == COMMAND_DISPATCH)
+            if (needs_program(self, i))
                 requests[count++] = make_request(self, i);
         tuff__programs_prepare(self->launches.device, requests, count, prepared);
         for (int i = 0, k = 0; i < self->command_count; ++i)
-            if (self->commands[i].kind == COMMAND_DISPATCH)
+            if (needs_program(self, i))
                 self->programs[i] = prepared[k++];
     }
     const bool complete = requests != NULL && prepared != NULL;
@@ -115,23 +122,49 @@ static tuff_status prepare_programs(executable *self)
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+static tuff_status get_program(executable *self, const recording_options *options, int index)
+{
+    const program_request request = make_request(self, index);
+    self->failed_task = self->launches.launches[index].task;
+    if (options->before_program != NULL)
+        TRY(options->before_program(options->state, &request));
+    TRY(tuff__program_get(self->launches.device, &request, &self->programs[index]));
+    self->failed_task = -1;
+    return TUFF_OK;
+}
+
 static tuff_status get_programs(executable *self, const recording_options *options)
 {
     if (options->before_program == NULL)
         TRY(prepare_programs(self));
     for (int i = 0; i < self->command_count; ++i) {
-        if (self->commands[i].kind != COMMAND_DISPATCH)
-            continue;
-        const program_request request = make_request(self, i);
-        self->failed_task = self->launches.launches[i].task;
-        if (options->before_program != NULL)
-            TRY(options->before_program(options->state, &request));
-        if (self->programs[i] == NULL)
-            TRY(tuff__program_get(self->launches.device, &request, &self->programs[i]));
-        self->commands[i].program = tuff__program_driver(self->programs[i]);
+        if (needs_program(self, i))
+            TRY(get_program(self, options, i));
+        if (self->programs[i] != NULL)
+            self->commands[i].program = tuff__program_driver(self->programs[i]);
     }
-    self->failed_task = -1;
     return TUFF_OK;
+}
+
+tuff_status tuff__executable_complete_programs(executable *self)
+{
+    static const recording_options defaults;
+    persistent_launches *merged = &self->persistent;
+    if (merged->is_member == NULL)
+        return TUFF_OK;
+    for (int i = 0; i < self->command_count; ++i)
+        merged->is_member[i] = false;
+    return get_programs(self, &defaults);
+}
+
+int tuff__executable_refused_launch(const executable *self, const recording *recorded)
+{
+    const int refused = tuff__refused_dispatch(self->launches.device, recorded);
+    if (refused < 0 || recorded == self->setup)
+        return refused;
+    if (self->persistent.commands == NULL)
+        return refused + self->setup_count;
+    return self->persistent.count[refused] == 1 ? self->persistent.first[refused] : -1;
 }
 
 /* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
@@ -221,7 +254,6 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         return TUFF_OK;
     if (tuff__device_describes_only(self->launches.device)) /* since another thread said so */
         return FAIL(TUFF_E_USAGE, "compile: the device only describes plans (tuff_device_set_describe_only)");
-    TRY(get_programs(self, options));
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
     TRY(tuff__storage_create(self->launches.device, size, false, &self->parameters));
     if (block->count > 0)
@@ -229,7 +261,23 @@ static tuff_status build_commands(executable *self, const recording_options *opt
     for (int i = 0; i < self->command_count; ++i)
         if (self->commands[i].kind == COMMAND_DISPATCH)
             bind_buffers(self, &self->launches.launches[i], &self->commands[i]);
-    return TUFF_OK;
+    if (options->merges_launches)
+        TRY(tuff__persistent_create(self, options));
+    return get_programs(self, options);
+}
+
+/* Records all commands but those of setup. */
+static tuff_status record_commands(executable *self, bool barrier_everywhere)
+{
+    persistent_launches *merged = &self->persistent;
+    tuff_device *device = self->launches.device;
+    if (merged->commands == NULL)
+        return tuff__recording_create(device, self->commands + self->setup_count,
+                                      self->command_count - self->setup_count, barrier_everywhere, false,
+                                      &self->recording);
+    tuff__persistent_complete(self);
+    return tuff__recording_create(device, merged->commands, merged->command_count, barrier_everywhere, false,
+                                  &self->recording);
 }
 
 /* Drops launches with no groups; they never reach the device. */
@@ -252,6 +300,8 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     static const recording_options defaults;
     options = options == NULL ? &defaults : options;
     self->command_count = drop_empty_launches(self);
+    while (self->setup_count < self->command_count && self->launches.launches[self->setup_count].setup)
+        ++self->setup_count;
     self->hash = (hash128){0};
     self->failed_task = -1;
     const size_t count = (size_t)self->command_count + 1;
@@ -265,18 +315,12 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     const tuff_status status = build_commands(self, options, &block);
     tuff__free(block.data);
     TRY(status);
-    while (self->setup_count < self->command_count && self->launches.launches[self->setup_count].setup)
-        ++self->setup_count;
     if (options->describes_only)
         return TUFF_OK;
     if (self->setup_count > 0)
         TRY(tuff__recording_create(self->launches.device, self->commands, self->setup_count,
                                    options->barrier_everywhere, false, &self->setup));
-    if (self->setup_count == self->command_count)
-        return TUFF_OK;
-    return tuff__recording_create(self->launches.device, self->commands + self->setup_count,
-                                  self->command_count - self->setup_count, options->barrier_everywhere, false,
-                                  &self->recording);
+    return self->setup_count == self->command_count ? TUFF_OK : record_commands(self, options->barrier_everywhere);
 }
 
 static void free_records(executable *self)
@@ -298,6 +342,7 @@ void tuff__executable_unrecord(executable *self)
     tuff__recording_destroy(self->launches.device, self->setup);
     tuff__recording_destroy(self->launches.device, self->recording);
     free_records(self);
+    tuff__persistent_free(self->launches.device, &self->persistent);
     tuff__storage_release(self->parameters);
     self->setup = self->recording = NULL;
     self->programs = NULL;

@@ -31,12 +31,12 @@ static bool is_body(const char *name)
     return length > 2 && strcmp(name + length - 2, ".k") == 0 && strcmp(name, "math.k") != 0;
 }
 
-/* Whether a text is used only by kernels with 16-bit elements, or only by those of GPUs. Such a text is not part of any
-   hash: it would change the hashes of all other kernels too, and it affects only the speed of a recorded kernel, never
-   its results. */
+/* Whether a text is used only by kernels with 16-bit elements, or only by those of GPUs, or only around kernels. Such a
+   text is not part of any hash: it would change the hashes of all other kernels too, and it affects only the speed of a
+   recorded kernel, never its results. */
 static bool is_excluded_text(const char *name)
 {
-    return begins_with(name, "narrow") || begins_with(name, "aligned");
+    return begins_with(name, "narrow") || begins_with(name, "aligned") || begins_with(name, "persistent");
 }
 
 static bool belongs_to(const char *name, const char *family)

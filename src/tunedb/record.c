@@ -33,11 +33,6 @@ hash128 tuff__hash_text(const char *source)
     return tuff__hash(source, strlen(source));
 }
 
-bool tuff__is_same_hash(hash128 a, hash128 b)
-{
-    return a.low == b.low && a.high == b.high;
-}
-
 tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate)
 {
     tune_record out = tuff__empty_record;

@@ -56,7 +56,6 @@ extern const tune_record tuff__empty_record;
 tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate);
 
 hash128 tuff__hash_text(const char *source);
-bool tuff__is_same_hash(hash128 a, hash128 b);
 
 /* Whether a winner is only a seed: it starts a search, but no task runs with it. */
 bool tuff__record_is_seed(const tune_record *win);

@@ -42,6 +42,8 @@
     X(CreateProgramWithSource)                \
     X(CreateProgramWithBinary)                \
     X(BuildProgram)                           \
+    X(CompileProgram)                         \
+    X(LinkProgram)                            \
     X(GetProgramBuildInfo)                    \
     X(GetProgramInfo)                         \
     X(ReleaseProgram)                         \

@@ -21,7 +21,12 @@ static const char builtins[] =
     "size_t CONSTANT get_global_id(uint);\n"
     "size_t CONSTANT get_group_id(uint);\n"
     "size_t CONSTANT get_local_id(uint);\n"
+    "size_t CONSTANT get_num_groups(uint);\n"
     "void BUILTIN __attribute__((convergent)) barrier(cl_mem_fence_flags);\n"
+    "void BUILTIN mem_fence(cl_mem_fence_flags);\n"
+    "uint BUILTIN atomic_add(volatile __global uint *, uint);\n"
+    "uint BUILTIN atomic_inc(volatile __global uint *);\n"
+    "uint BUILTIN atomic_cmpxchg(volatile __global uint *, uint, uint);\n"
 
     "#define UNARY(n, name, result, type) result##n CONSTANT name(type##n);\n"
     "#define BINARY(n, name, type) type##n CONSTANT name(type##n, type##n);\n"

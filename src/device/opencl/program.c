@@ -148,10 +148,13 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         request->name, (unsigned long)request->subgroup_size);
 }
 
+/* How a text is compiled: to a program, or to a unit that is linked later. */
+typedef enum build_result { BUILDS_PROGRAM, BUILDS_UNIT } build_result;
+
 /* length: of the device's build options that apply. PoCL's devices take turns: its compiler is not safe in several
    threads. */
-static cl_int build(const driver_device *device, cl_program program, size_t length, bool many_registers,
-                    const char *extra_options)
+static cl_int build(const driver_device *device, cl_program program, build_result result, size_t length,
+                    bool many_registers, const char *extra_options)
 {
     char options[sizeof device->build_options + 96];
     /* On Intel's GPUs. */
@@ -160,7 +163,10 @@ static cl_int build(const driver_device *device, cl_program program, size_t leng
              wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
     if (device->is_pocl)
         tuff__lock(&compiler_lock);
-    const cl_int error = tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
+    const cl_int error =
+        result == BUILDS_UNIT
+            ? tuff__cl.CompileProgram(program, 1, &device->id, options, 0, NULL, NULL, NULL, NULL)
+            : tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
     if (device->is_pocl)
         tuff__unlock(&compiler_lock);
     return error;
@@ -213,7 +219,7 @@ static tuff_status build_uncommented(driver_device *device, const program_reques
     tuff__free(uncommented);
     if (status != TUFF_OK)
         return status;
-    const cl_int error = build(device, made, device->plain_options, false, "");
+    const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, false, "");
     if (error == CL_SUCCESS) {
         *out = made;
         return TUFF_OK;
@@ -238,42 +244,101 @@ static tuff_status enable_ptx_comments(driver_device *device, const program_requ
 }
 
 /* Builds a program from a binary, or from text with the driver's own header. */
-static tuff_status build_plain(driver_device *device, const program_request *request, cl_program program)
+static tuff_status build_plain(driver_device *device, const program_request *request, build_result result,
+                               cl_program program)
 {
-    const cl_int error = build(device, program, device->plain_options, request->many_registers, "");
+    const cl_int error = build(device, program, result, device->plain_options, request->many_registers, "");
     return error == CL_SUCCESS ? TUFF_OK : build_failure(device, program, error, request->name);
 }
 
 /* Builds a program from text with the declarations of builtins.c. *out stays NULL if they do not suffice, or if the
    device has none. */
-static tuff_status build_with_builtins(driver_device *device, const program_request *request, cl_program *out)
+static tuff_status build_with_builtins(driver_device *device, const program_request *request, build_result result,
+                                       cl_program *out)
 {
     const char *builtins = tuff__cl_builtins(device);
     cl_program made = NULL;
     if (!builtins)
         return TUFF_OK;
     TRY(create_declared(device, builtins, request->text, &made));
-    const cl_int error = build(device, made, strlen(device->build_options), request->many_registers, "");
+    const cl_int error = build(device, made, result, strlen(device->build_options), request->many_registers, "");
     if (error == CL_SUCCESS) {
         *out = made;
         return TUFF_OK;
     }
     const tuff_status status = build_failure(device, made, error, request->name);
     tuff__cl.ReleaseProgram(made);
-    return error == CL_BUILD_PROGRAM_FAILURE ? TUFF_OK : status;
+    return error == CL_BUILD_PROGRAM_FAILURE || error == CL_COMPILE_PROGRAM_FAILURE ? TUFF_OK : status;
 }
 
-static tuff_status build_text(driver_device *device, const program_request *request, cl_program *out)
+static tuff_status build_text(driver_device *device, const program_request *request, build_result result,
+                              cl_program *out)
 {
-    TRY(build_with_builtins(device, request, out));
+    TRY(build_with_builtins(device, request, result, out));
     if (*out)
         return TUFF_OK;
     TRY(create_from_text(device, request->text, out));
-    TRY(build_plain(device, request, *out));
+    TRY(build_plain(device, request, result, *out));
     if (tuff__cl_builtins(device))
         tuff__log(TUFF_LOG_INFO, "kernel %s: compiled with the OpenCL driver's header, because %s", request->name,
                   tuff_error());
     return TUFF_OK;
+}
+
+typedef struct program_units {
+    cl_program *items;
+    int count, capacity;
+} program_units;
+
+/* Compiles each translation unit of the text. */
+static tuff_status compile_units(driver_device *device, const program_request *request, program_units *out)
+{
+    for (const char *at = request->text; at;) {
+        const char *end = strstr(at, UNIT_SEPARATOR);
+        const size_t size = end ? (size_t)(end - at) : strlen(at);
+        if (!GROW(out->items, out->count, out->capacity))
+            return TUFF_E_OOM_HOST;
+        char *source = tuff__calloc(size + 1, 1);
+        if (!source)
+            return TUFF_E_OOM_HOST;
+        memcpy(source, at, size);
+        program_request unit = *request;
+        unit.text = source;
+        out->items[out->count++] = NULL;
+        const tuff_status status = build_text(device, &unit, BUILDS_UNIT, &out->items[out->count - 1]);
+        tuff__free(source);
+        TRY(status);
+        at = end ? end + sizeof UNIT_SEPARATOR - 1 : NULL;
+    }
+    return TUFF_OK;
+}
+
+static tuff_status link_units(driver_device *device, const program_request *request, const program_units *units,
+                              cl_program *out)
+{
+    cl_int error = CL_SUCCESS;
+    if (device->is_pocl)
+        tuff__lock(&compiler_lock);
+    *out = tuff__cl.LinkProgram(device->context, 1, &device->id, "", (cl_uint)units->count, units->items, NULL, NULL,
+                                &error);
+    if (device->is_pocl)
+        tuff__unlock(&compiler_lock);
+    if (error == CL_SUCCESS && *out)
+        return TUFF_OK;
+    return *out ? build_failure(device, *out, error, request->name) : tuff__cl_fail(error, "clLinkProgram");
+}
+
+static tuff_status build_units(driver_device *device, const program_request *request, cl_program *out)
+{
+    program_units units = {0};
+    tuff_status status = compile_units(device, request, &units);
+    if (status == TUFF_OK)
+        status = link_units(device, request, &units, out);
+    for (int i = 0; i < units.count; i++)
+        if (units.items[i])
+            tuff__cl.ReleaseProgram(units.items[i]);
+    tuff__free(units.items);
+    return status;
 }
 
 static tuff_status fill_program(driver_device *device, const program_request *request, blob cached, blob *made,
@@ -282,9 +347,11 @@ static tuff_status fill_program(driver_device *device, const program_request *re
     TRY(check_subgroup(device, request));
     if (cached.size > 0) {
         TRY(create_from_binary(device, cached, &program->program));
-        TRY(build_plain(device, request, program->program));
+        TRY(build_plain(device, request, BUILDS_PROGRAM, program->program));
+    } else if (strstr(request->text, UNIT_SEPARATOR)) {
+        TRY(build_units(device, request, &program->program));
     } else {
-        TRY(build_text(device, request, &program->program));
+        TRY(build_text(device, request, BUILDS_PROGRAM, &program->program));
     }
     if (cached.size == 0 && device->makes_ptx && strstr(request->text, ptx_comment))
         TRY(enable_ptx_comments(device, request, &program->program));
@@ -345,7 +412,7 @@ tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *pr
     if (!program->large) {
         cl_program made = NULL;
         TRY(create_from_text(device, program->text, &made));
-        const cl_int error = build(device, made, device->plain_options, program->many_registers,
+        const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, program->many_registers,
                                    " -cl-intel-greater-than-4GB-buffer-required");
         if (error != CL_SUCCESS) {
             const tuff_status status = build_failure(device, made, error, program->name);

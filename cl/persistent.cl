@@ -1,0 +1,67 @@
+// A persistent kernel: its groups, one for each core, run the groups of a list of launches. In front of this text are
+// ROW_SIZE, BUFFER_PARAMETERS, BUFFERS, and the function `run`, which calls a launch's kernel for one of its groups
+// (src/exec/persistent.c).
+// The groups of all launches are numbered through. A row of the list describes a launch:
+// FUNCTION: its kernel
+// BEGIN, END: its groups
+// NEEDED: how many of all groups must be done before it: those up to the last launch that it depends on
+// PARAMETERS: the beginning of its parameters
+// then an index into BUFFERS for each of its buffers.
+#define NEXT counters[0]
+#define DONE counters[32]
+#define LEFT counters[64]
+
+// A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
+// could wait for. Should one of them lose its core to another program, it ends: the others run what is left.
+#define LONGEST_WAIT 20000
+#ifdef __has_builtin
+#if __has_builtin(__builtin_ia32_pause)
+#define PAUSE() __builtin_ia32_pause()
+#endif
+#endif
+#ifndef PAUSE
+#define PAUSE()
+#endif
+
+static int wait_for(volatile __global uint *counters, uint needed)
+{
+    for (uint waits = 0; DONE < needed; ++waits) {
+        if (waits == LONGEST_WAIT)
+            return 0;
+        PAUSE();
+    }
+    return 1;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void tuff_persistent(__global const int *p, __global const int *rows, volatile __global uint *counters,
+    BUFFER_PARAMETERS uint first_row, uint row_count, uint group_base)
+{
+    __global void *const buffers[] = {BUFFERS};
+    const uint workers = (uint)get_num_groups(0);
+    __global const int *row = rows + first_row * ROW_SIZE;
+    const uint end = (uint)row[(row_count - 1) * ROW_SIZE + END];
+    for (;;) {
+        const uint next = NEXT;
+        if (next >= end)
+            break;
+        while (next >= (uint)row[END])
+            row += ROW_SIZE;
+        if (!wait_for(counters, (uint)row[NEEDED]))
+            break;
+        const uint taken = max(1u, ((uint)row[END] - next) / (2 * workers));
+        if (atomic_cmpxchg(&NEXT, next, next + taken) != next)
+            continue;
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+        for (uint i = next; i < next + taken; ++i)
+            run(p, buffers, row, i - (uint)row[BEGIN]);
+        mem_fence(CLK_GLOBAL_MEM_FENCE);
+        atomic_add(&DONE, taken);
+    }
+    // The last one leaves everything as it was found.
+    if (atomic_inc(&LEFT) == workers - 1) {
+        NEXT = 0;
+        DONE = 0;
+        LEFT = 0;
+    }
+}

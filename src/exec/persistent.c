@@ -1,0 +1,429 @@
+/* Merges launches into dispatches of one persistent kernel; cl/persistent.cl has its text.
+
+   On a CPU, a launch costs its driver several microseconds, which is as long as many kernels take, and wakes up threads.
+   A persistent kernel costs that once for many launches. Its groups, one for each core, take the groups of a launch in
+   turn, and wait where a launch depends on an earlier one. Kernels are compiled as functions, which are linked with it;
+   the list of launches is data, so all dispatches of an executable share a program. */
+#include "exec/persistent.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "compile/schedule/cost.h"
+#include "exec/executable.h"
+
+enum {
+    LEAST_LAUNCHES = 4, /* of a dispatch: fewer are not worth a program */
+    FIXED_BINDINGS = 3, /* parameters, rows, counters */
+    MOST_BUFFERS = MAX_BINDINGS - FIXED_BINDINGS,
+    COUNTERS = 96,
+    ROW_HEAD = 5 /* FUNCTION to PARAMETERS */
+};
+
+/* Longer launches stay alone: they gain nothing. Those of one dispatch take no longer than the drivers' signs of
+   progress should be apart. */
+#define LONGEST_LAUNCH 1e-3
+#define LONGEST_DISPATCH 10e-3
+
+/* A function of the persistent kernel. */
+typedef struct kernel_function {
+    const task_record *record; /* its name and text */
+    int buffer_count;
+    uint32_t local_size;
+} kernel_function;
+
+/* Consecutive launches that become one dispatch, and their buffers. */
+typedef struct merged_run {
+    int first, count;
+    buffer_binding buffers[MOST_BUFFERS];
+    int buffer_count;
+    double seconds;
+} merged_run;
+
+typedef struct merger {
+    executable *executable;
+    persistent_launches *made;
+    merged_run current;
+    merged_run *runs;
+    int run_count, run_capacity;
+    kernel_function *functions;
+    int function_count, function_capacity;
+    int *function_of; /* by command */
+    int most_buffers; /* of a run */
+    int row_size;
+    int32_t *rows;
+    int row_count; /* rows written */
+} merger;
+
+static bool is_wanted(void)
+{
+    const char *setting = getenv("TUFF_PERSISTENT_KERNELS");
+    return setting == NULL || strcmp(setting, "0") != 0;
+}
+
+/* Estimates the duration of a launch. That of the command is an upper bound. */
+static double estimate(const executable *self, int index)
+{
+    const task_record *record = &self->records[index];
+    const double operations = record->operations > (double)record->items ? record->operations : (double)record->items;
+    return tuff__cost_seconds(&self->launches.policy.target, operations,
+                              (double)(record->bytes_read + record->bytes_written), self->commands[index].group_count);
+}
+
+/* A function may not contain barriers, which some bodies have whose items work together. */
+static bool is_mergeable(const executable *self, int index)
+{
+    const launch *kernel = &self->launches.launches[index];
+    return self->commands[index].kind == COMMAND_DISPATCH && kernel->subgroup_size == 0 && kernel->cooperative == 0 &&
+           strstr(self->records[index].source, "BARRIER();") == NULL &&
+           estimate(self, index) <= LONGEST_LAUNCH;
+}
+
+static int find_buffer(const merged_run *run, const driver_buffer *buffer)
+{
+    for (int i = 0; i < run->buffer_count; ++i)
+        if (run->buffers[i].buffer == buffer)
+            return i;
+    return -1;
+}
+
+/* Adds the buffers of a command, each as a whole. Returns false, and adds nothing, if there are too many. */
+static bool add_buffers(merged_run *run, const command *work, int limit)
+{
+    merged_run next = *run;
+    for (int i = 1; i < work->binding_count; ++i) {
+        const buffer_binding *binding = &work->bindings[i];
+        int at = find_buffer(&next, binding->buffer);
+        if (at < 0 && next.buffer_count == limit)
+            return false;
+        if (at < 0) {
+            at = next.buffer_count++;
+            next.buffers[at] = (buffer_binding){.buffer = binding->buffer};
+        }
+        const uint64_t end = binding->offset + binding->size;
+        next.buffers[at].size = end > next.buffers[at].size ? end : next.buffers[at].size;
+        next.buffers[at].written |= binding->written;
+    }
+    *run = next;
+    return true;
+}
+
+static tuff_status end_run(merger *self)
+{
+    if (self->current.count >= LEAST_LAUNCHES) {
+        if (!GROW(self->runs, self->run_count, self->run_capacity))
+            return TUFF_E_OOM_HOST;
+        self->runs[self->run_count++] = self->current;
+        if (self->current.buffer_count > self->most_buffers)
+            self->most_buffers = self->current.buffer_count;
+    }
+    self->current.count = 0;
+    return TUFF_OK;
+}
+
+static bool begin_run(merger *self, int index, int limit)
+{
+    self->current = (merged_run){.first = index, .count = 1, .seconds = estimate(self->executable, index)};
+    const bool fits = add_buffers(&self->current, &self->executable->commands[index], limit);
+    self->current.count = fits;
+    return fits;
+}
+
+static bool extend_run(merger *self, int index, int limit)
+{
+    const double seconds = estimate(self->executable, index);
+    if (self->current.count == 0 || self->current.seconds + seconds > LONGEST_DISPATCH ||
+        !add_buffers(&self->current, &self->executable->commands[index], limit))
+        return false;
+    ++self->current.count;
+    self->current.seconds += seconds;
+    return true;
+}
+
+static tuff_status find_runs(merger *self)
+{
+    const uint32_t bindings = self->executable->launches.policy.target.info->max_bindings;
+    const int limit = (int)bindings - FIXED_BINDINGS;
+    for (int i = self->executable->setup_count; i < self->executable->command_count; ++i) {
+        if (!is_mergeable(self->executable, i)) {
+            TRY(end_run(self));
+        } else if (!extend_run(self, i, limit)) {
+            TRY(end_run(self));
+            (void)begin_run(self, i, limit);
+        }
+    }
+    return end_run(self);
+}
+
+static tuff_status find_function(merger *self, int index)
+{
+    const task_record *record = &self->executable->records[index];
+    int at = 0;
+    while (at < self->function_count &&
+           !tuff__is_same_hash(self->functions[at].record->source_hash, record->source_hash))
+        ++at;
+    if (at == self->function_count) {
+        if (!GROW(self->functions, self->function_count, self->function_capacity))
+            return TUFF_E_OOM_HOST;
+        self->functions[self->function_count++] =
+            (kernel_function){record, self->executable->commands[index].binding_count - 1,
+                              self->executable->launches.launches[index].local_size};
+    }
+    self->function_of[index] = at;
+    return TUFF_OK;
+}
+
+static tuff_status find_functions(merger *self)
+{
+    int most = 0;
+    for (int k = 0; k < self->run_count; ++k)
+        for (int i = 0; i < self->runs[k].count; ++i)
+            TRY(find_function(self, self->runs[k].first + i));
+    for (int i = 0; i < self->function_count; ++i)
+        most = self->functions[i].buffer_count > most ? self->functions[i].buffer_count : most;
+    self->row_size = ROW_HEAD + most;
+    return TUFF_OK;
+}
+
+/* Finds the parameters of the kernel at the end of a text: from *begin up to the return value, where a ")" follows. */
+static const char *find_parameters(const kernel_function *self, const char **begin)
+{
+    char head[KERNEL_NAME + 8];
+    snprintf(head, sizeof head, "void %s(", self->record->name);
+    const char *found = strstr(self->record->source, head);
+    *begin = found == NULL ? self->record->source : found + strlen(head);
+    const char *end = strstr(*begin, ")\n");
+    return end == NULL ? *begin : end;
+}
+
+/* The definitions turn the kernel at the end of the text into a function that gets the group as `group_base`, and the
+   item as one more parameter. */
+static void add_function(const kernel_function *self, int number, text *out)
+{
+    const char *begin, *end = find_parameters(self, &begin);
+    tuff__text_add(out,
+                   "#define get_group_id(axis) 0u\n#define get_local_id(axis) local_index\n#define __kernel\n"
+                   "#define reqd_work_group_size(x, y, z) noinline\n#define %s launch_%d\n",
+                   self->record->name, number);
+    tuff__text_add_bytes(out, self->record->source, (size_t)(end - self->record->source));
+    tuff__text_add(out, ", uint local_index%s" UNIT_SEPARATOR, end);
+}
+
+static void add_declaration(const kernel_function *self, int number, text *out)
+{
+    const char *begin, *end = find_parameters(self, &begin);
+    tuff__text_add(out, "void launch_%d(%.*s, uint local_index);\n", number, (int)(end - begin), begin);
+}
+
+static void add_call(const kernel_function *self, int number, text *out)
+{
+    tuff__text_add(out, "    case %d:\n        for (uint item = 0; item < %" PRIu32 "; ++item)\n            launch_%d(p",
+                   number, self->local_size, number);
+    for (int i = 0; i < self->buffer_count; ++i)
+        tuff__text_add(out, ", buffers[row[%d]]", ROW_HEAD + i);
+    tuff__text_add(out, ", (uint)row[PARAMETERS], group, item);\n        break;\n");
+}
+
+static tuff_status compose(const merger *self, text *out)
+{
+    for (int i = 0; i < self->function_count; ++i)
+        add_function(&self->functions[i], i, out);
+    tuff__text_add(out,
+                   "#define FUNCTION 0\n#define BEGIN 1\n#define END 2\n#define NEEDED 3\n#define PARAMETERS 4\n"
+                   "#define ROW_SIZE %d\n#define BUFFER_PARAMETERS",
+                   self->row_size);
+    for (int i = 0; i < self->most_buffers; ++i)
+        tuff__text_add(out, " __global uint *b%d,", i);
+    tuff__text_add(out, "\n#define BUFFERS");
+    for (int i = 0; i < self->most_buffers; ++i)
+        tuff__text_add(out, "%s b%d", i == 0 ? "" : ",", i);
+    tuff__text_add(out, "\n");
+    for (int i = 0; i < self->function_count; ++i)
+        add_declaration(&self->functions[i], i, out);
+    tuff__text_add(out, "static void run(__global const int *p, __global void *const *buffers, __global const int *row, "
+                        "uint group)\n{\n    switch (row[FUNCTION]) {\n");
+    for (int i = 0; i < self->function_count; ++i)
+        add_call(&self->functions[i], i, out);
+    tuff__text_add(out, "    }\n}\n%s", tuff__kernel_text("persistent.cl"));
+    return tuff__text_status(out);
+}
+
+static tuff_status get_program(merger *self, const recording_options *options)
+{
+    text source = {0};
+    tuff_status status = compose(self, &source);
+    const program_request request = {.name = "tuff_persistent",
+                                     .text = tuff__text_get(&source),
+                                     .buffer_count = FIXED_BINDINGS + self->most_buffers,
+                                     .word_count = 3,
+                                     .local_size = 1};
+    if (status == TUFF_OK && options->before_program != NULL)
+        status = options->before_program(options->state, &request);
+    if (status == TUFF_OK)
+        status = tuff__program_get(self->executable->launches.device, &request, &self->made->program);
+    tuff__text_free(&source);
+    return status;
+}
+
+/* Writes the rows of a run. Only a launch with a barrier waits, and then for all launches before it. */
+static tuff_status add_rows(merger *self, const merged_run *run)
+{
+    command *members = self->executable->commands + run->first;
+    uint64_t begin = 0, needed = 0;
+    tuff__set_barriers(members, run->count, false);
+    for (int i = 0; i < run->count; ++i) {
+        int32_t *row = self->rows + (size_t)self->row_count++ * (size_t)self->row_size;
+        const uint64_t end = begin + members[i].group_count;
+        if (end > INT32_MAX)
+            return FAIL(TUFF_E_LIMIT, "compile: a persistent kernel would have %" PRIu64 " groups", end);
+        needed = members[i].barrier ? begin : needed;
+        const int32_t head[ROW_HEAD] = {self->function_of[run->first + i], (int32_t)begin, (int32_t)end,
+                                        (int32_t)needed, (int32_t)members[i].words[0]};
+        memcpy(row, head, sizeof head);
+        for (int k = 1; k < members[i].binding_count; ++k)
+            row[ROW_HEAD + k - 1] = find_buffer(run, members[i].bindings[k].buffer);
+        begin = end;
+    }
+    return TUFF_OK;
+}
+
+static buffer_binding whole(storage *memory, bool written)
+{
+    return (buffer_binding){
+        .buffer = tuff__storage_buffer(memory), .size = tuff__storage_size(memory), .written = written};
+}
+
+/* Unused buffer parameters get the parameters' buffer, which no kernel writes. */
+static void add_dispatch(merger *self, const merged_run *run, int first_row)
+{
+    persistent_launches *made = self->made;
+    command *into = &made->commands[made->command_count];
+    *into = (command){.kind = COMMAND_DISPATCH,
+                      .program = tuff__program_driver(made->program),
+                      .group_count = self->executable->launches.policy.target.info->compute_units,
+                      .binding_count = FIXED_BINDINGS + self->most_buffers,
+                      .word_count = 3,
+                      .words = {(uint32_t)first_row, (uint32_t)run->count},
+                      .seconds = run->seconds};
+    const buffer_binding parameters = self->executable->commands[run->first].bindings[0];
+    into->bindings[0] = parameters;
+    into->bindings[1] = whole(made->rows, false);
+    into->bindings[2] = whole(made->counters, true);
+    for (int i = 0; i < self->most_buffers; ++i)
+        into->bindings[FIXED_BINDINGS + i] = i < run->buffer_count ? run->buffers[i] : parameters;
+    made->first[made->command_count] = run->first;
+    made->count[made->command_count++] = run->count;
+    for (int i = 0; i < run->count; ++i)
+        made->is_member[run->first + i] = true;
+}
+
+static void add_plain(merger *self, int index)
+{
+    persistent_launches *made = self->made;
+    made->commands[made->command_count] = self->executable->commands[index];
+    made->first[made->command_count] = index;
+    made->count[made->command_count++] = 1;
+}
+
+static void add_commands(merger *self)
+{
+    int at = self->executable->setup_count, row = 0;
+    for (int k = 0; k < self->run_count; ++k) {
+        while (at < self->runs[k].first)
+            add_plain(self, at++);
+        add_dispatch(self, &self->runs[k], row);
+        at += self->runs[k].count;
+        row += self->runs[k].count;
+    }
+    while (at < self->executable->command_count)
+        add_plain(self, at++);
+}
+
+static int count_members(const merger *self)
+{
+    int count = 0;
+    for (int k = 0; k < self->run_count; ++k)
+        count += self->runs[k].count;
+    return count;
+}
+
+static tuff_status create_memory(merger *self)
+{
+    persistent_launches *made = self->made;
+    tuff_device *device = self->executable->launches.device;
+    const size_t row_bytes = (size_t)count_members(self) * (size_t)self->row_size * sizeof *self->rows;
+    const size_t count = (size_t)self->executable->command_count + 1;
+    self->rows = tuff__calloc(row_bytes, 1);
+    made->commands = tuff__calloc(count, sizeof *made->commands);
+    made->first = tuff__calloc(count, sizeof *made->first);
+    made->count = tuff__calloc(count, sizeof *made->count);
+    made->is_member = tuff__calloc(count, sizeof *made->is_member);
+    if (self->rows == NULL || made->commands == NULL || made->first == NULL || made->count == NULL ||
+        made->is_member == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int k = 0; k < self->run_count; ++k)
+        TRY(add_rows(self, &self->runs[k]));
+    TRY(tuff__storage_create(device, row_bytes, false, &made->rows));
+    TRY(tuff__storage_write(device, made->rows, 0, self->rows, row_bytes));
+    return tuff__storage_create(device, COUNTERS * sizeof(uint32_t), true, &made->counters);
+}
+
+static tuff_status merge(merger *self, const recording_options *options)
+{
+    self->function_of = tuff__calloc((size_t)self->executable->command_count + 1, sizeof *self->function_of);
+    if (self->function_of == NULL)
+        return TUFF_E_OOM_HOST;
+    TRY(find_runs(self));
+    if (self->run_count == 0)
+        return TUFF_OK;
+    TRY(find_functions(self));
+    TRY(get_program(self, options));
+    TRY(create_memory(self));
+    add_commands(self);
+    tuff__log(TUFF_LOG_DEBUG, "compile: %d launches of %d, of %d kernels, became %d dispatches of a persistent kernel",
+              count_members(self), self->executable->command_count - self->executable->setup_count,
+              self->function_count, self->run_count);
+    return TUFF_OK;
+}
+
+tuff_status tuff__persistent_create(executable *self, const recording_options *options)
+{
+    if (!self->launches.policy.target.groups_keep_running || !is_wanted())
+        return TUFF_OK;
+    merger work = {.executable = self, .made = &self->persistent};
+    tuff_status status = merge(&work, options);
+    tuff__free(work.runs);
+    tuff__free(work.functions);
+    tuff__free(work.function_of);
+    tuff__free(work.rows);
+    if (status == TUFF_OK)
+        return TUFF_OK;
+    tuff__persistent_free(self->launches.device, &self->persistent);
+    if (status != TUFF_E_COMPILE && status != TUFF_E_LIMIT && status != TUFF_E_UNSUPPORTED)
+        return status;
+    tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
+    return TUFF_OK;
+}
+
+void tuff__persistent_complete(executable *self)
+{
+    persistent_launches *made = &self->persistent;
+    for (int i = 0; i < made->command_count; ++i)
+        if (!made->is_member[made->first[i]])
+            made->commands[i].program = self->commands[made->first[i]].program;
+}
+
+void tuff__persistent_free(tuff_device *device, persistent_launches *self)
+{
+    tuff__program_release(device, self->program);
+    tuff__storage_release(self->rows);
+    tuff__storage_release(self->counters);
+    tuff__free(self->commands);
+    tuff__free(self->first);
+    tuff__free(self->count);
+    tuff__free(self->is_member);
+    *self = (persistent_launches){.commands = NULL};
+}
