@@ -121,6 +121,13 @@ foreach(name every_op workloads tune tune_background tune_isolate profile_cli mo
   endif()
 endforeach()
 
+# Launches are merged in the tests of whole programs.
+foreach(name persistent workloads random_programs golden example_route_cost example_ragged_sequence train)
+  if(TEST ${name})
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT TUFF_PERSISTENT_KERNELS=1)
+  endif()
+endforeach()
+
 # The rules of the sources, as tests.
 add_test(NAME check-budgets COMMAND ${PROJECT_SOURCE_DIR}/tools/check-budgets)
 add_test(NAME check-layers COMMAND ${PROJECT_SOURCE_DIR}/tools/check-layers --objects ${PROJECT_BINARY_DIR})

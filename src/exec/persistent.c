@@ -262,8 +262,11 @@ static tuff_status get_program(merger *self, const recording_options *options)
                                      .local_size = 1};
     if (status == TUFF_OK && options->before_program != NULL)
         status = options->before_program(options->state, &request);
+    tuff_device *device = self->executable->launches.device;
     if (status == TUFF_OK)
-        status = tuff__program_get(self->executable->launches.device, &request, &self->made->program);
+        status = options->before_program == NULL
+                     ? tuff__program_get(device, &request, &self->made->program)
+                     : tuff__program_prepare(device, &request, NULL, &self->made->program);
     tuff__text_free(&source);
     return status;
 }

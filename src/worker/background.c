@@ -93,9 +93,11 @@ static uint64_t share_of(const background *self, const weighted_key *keys, int c
     return (uint64_t)((double)left * (keys[0].weight / weight + 1.0 / count) / 2);
 }
 
+/* A persistent kernel is compiled as a whole for each swap, so a plan that has one is swapped once, at the end. */
 static bool is_swap_due(const background *self)
 {
-    return tuff__nanoseconds() - self->last_prepared >= BACKGROUND_ACTIVE_FACTOR * atomic_load(&tuff__background_idle);
+    return !self->has_persistent_kernel &&
+           tuff__nanoseconds() - self->last_prepared >= BACKGROUND_ACTIVE_FACTOR * atomic_load(&tuff__background_idle);
 }
 
 static tuff_status measure(background *self, const weighted_key *keys, int count)
@@ -277,6 +279,7 @@ static tuff_status initialize(background *self, tuff_plan *plan, const tuff_comp
     const worker_host host = {
         .yield = yield, .publish = publish, .is_stopped = is_stopped, .unlock_device = unlock_device, .self = self};
     self->plan = plan;
+    self->has_persistent_kernel = plan->executable.persistent.commands != NULL;
     self->options = *options;
     self->keys_left = plan->tuning.background_keys_left;
     self->stats = (tuff_tune_stats){.background_keys_left = self->keys_left};

@@ -22,6 +22,7 @@ struct background {
     tuning_session tuning_session;
     worker *worker;       /* does the measuring */
     tune_config *running; /* per task: what the plan runs with, or will run with after the next swap */
+    bool has_persistent_kernel; /* the plan's first executable has one */
     bool holds_turn;
     uint64_t work_began;    /* start of the current stretch of work */
     uint64_t work_time;     /* earlier work since the last rest, in nanoseconds */

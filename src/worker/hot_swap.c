@@ -36,8 +36,9 @@ static void free_executable(executable *made, plan_keys *keys)
 static tuff_status prepare_next(background *self)
 {
     executable *next = &self->next;
-    const recording_options recorded = {
-        .barrier_everywhere = self->plan->barrier_everywhere, .before_program = compile_ahead, .state = self};
+    recording_options recorded = tuff__plan_recording_options(self->plan);
+    recorded.before_program = compile_ahead;
+    recorded.state = self;
     const tune_config **choices;
     bool has_choices;
     tuff_status status = tuff__session_collect_choices(&self->tuning_session, &choices, &has_choices);

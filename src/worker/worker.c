@@ -230,7 +230,7 @@ void tuff__worker_compile(worker *self, const program_request *request)
 {
     text body = {0};
     bool kept = false;
-    if (!self->has_cache)
+    if (!self->has_cache || strlen(request->text) > MAX_MESSAGE / 2)
         return;
     tuff__put_text(&body, request->name);
     tuff__put_text(&body, request->text);

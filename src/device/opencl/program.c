@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
@@ -285,59 +286,94 @@ static tuff_status build_text(driver_device *device, const program_request *requ
     return TUFF_OK;
 }
 
+/* The translation units of a text, and the programs that they were compiled to. */
 typedef struct program_units {
-    cl_program *items;
-    int count, capacity;
+    driver_device *device;
+    const program_request *request;
+    char **texts;
+    cl_program *programs;
+    int count, capacity, program_capacity;
 } program_units;
 
-/* Compiles each translation unit of the text. */
-static tuff_status compile_units(driver_device *device, const program_request *request, program_units *out)
+static tuff_status split_units(program_units *self)
 {
-    for (const char *at = request->text; at;) {
+    for (const char *at = self->request->text; at;) {
         const char *end = strstr(at, UNIT_SEPARATOR);
         const size_t size = end ? (size_t)(end - at) : strlen(at);
-        if (!GROW(out->items, out->count, out->capacity))
+        char *unit = tuff__calloc(size + 1, 1);
+        if (!unit || !GROW(self->texts, self->count, self->capacity) ||
+            !GROW(self->programs, self->count, self->program_capacity)) {
+            tuff__free(unit);
             return TUFF_E_OOM_HOST;
-        char *source = tuff__calloc(size + 1, 1);
-        if (!source)
-            return TUFF_E_OOM_HOST;
-        memcpy(source, at, size);
-        program_request unit = *request;
-        unit.text = source;
-        out->items[out->count++] = NULL;
-        const tuff_status status = build_text(device, &unit, BUILDS_UNIT, &out->items[out->count - 1]);
-        tuff__free(source);
-        TRY(status);
+        }
+        memcpy(unit, at, size);
+        self->programs[self->count] = NULL;
+        self->texts[self->count++] = unit;
         at = end ? end + sizeof UNIT_SEPARATOR - 1 : NULL;
     }
     return TUFF_OK;
 }
 
-static tuff_status link_units(driver_device *device, const program_request *request, const program_units *units,
-                              cl_program *out)
+static tuff_status compile_unit(program_units *self, int index)
 {
+    program_request unit = *self->request;
+    cl_program made = NULL;
+    if (self->programs[index])
+        return TUFF_OK;
+    unit.text = self->texts[index];
+    const tuff_status status = build_text(self->device, &unit, BUILDS_UNIT, &made);
+    if (status == TUFF_OK)
+        self->programs[index] = made;
+    else if (made)
+        tuff__cl.ReleaseProgram(made);
+    return status;
+}
+
+/* Runs on any thread. Errors are left to the second attempt, which reports them. */
+static void compile_ahead(void *units, int index)
+{
+    (void)compile_unit(units, index);
+}
+
+static tuff_status compile_units(program_units *self)
+{
+    if (!self->device->is_pocl)
+        tuff__parallel(self->count, compile_ahead, self);
+    for (int i = 0; i < self->count; i++)
+        TRY(compile_unit(self, i));
+    return TUFF_OK;
+}
+
+static tuff_status link_units(const program_units *self, cl_program *out)
+{
+    driver_device *device = self->device;
     cl_int error = CL_SUCCESS;
     if (device->is_pocl)
         tuff__lock(&compiler_lock);
-    *out = tuff__cl.LinkProgram(device->context, 1, &device->id, "", (cl_uint)units->count, units->items, NULL, NULL,
+    *out = tuff__cl.LinkProgram(device->context, 1, &device->id, "", (cl_uint)self->count, self->programs, NULL, NULL,
                                 &error);
     if (device->is_pocl)
         tuff__unlock(&compiler_lock);
     if (error == CL_SUCCESS && *out)
         return TUFF_OK;
-    return *out ? build_failure(device, *out, error, request->name) : tuff__cl_fail(error, "clLinkProgram");
+    return *out ? build_failure(device, *out, error, self->request->name) : tuff__cl_fail(error, "clLinkProgram");
 }
 
 static tuff_status build_units(driver_device *device, const program_request *request, cl_program *out)
 {
-    program_units units = {0};
-    tuff_status status = compile_units(device, request, &units);
+    program_units units = {.device = device, .request = request};
+    tuff_status status = split_units(&units);
     if (status == TUFF_OK)
-        status = link_units(device, request, &units, out);
-    for (int i = 0; i < units.count; i++)
-        if (units.items[i])
-            tuff__cl.ReleaseProgram(units.items[i]);
-    tuff__free(units.items);
+        status = compile_units(&units);
+    if (status == TUFF_OK)
+        status = link_units(&units, out);
+    for (int i = 0; i < units.count; i++) {
+        if (units.programs[i])
+            tuff__cl.ReleaseProgram(units.programs[i]);
+        tuff__free(units.texts[i]);
+    }
+    tuff__free(units.programs);
+    tuff__free(units.texts);
     return status;
 }
 
