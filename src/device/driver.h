@@ -27,9 +27,10 @@ typedef struct blob {
 #define UNIT_SEPARATOR "\n// next translation unit\n"
 
 /* One kernel. text is what the driver's compiler gets: OpenCL C with one kernel function `name`, or GLSL with main.
-   OpenCL C may consist of several translation units, which are compiled one by one and linked. The kernel sees buffer_count storage buffers (OpenCL: arguments 0..buffer_count-1; Vulkan: set 0, bindings
-   0..buffer_count-1) and word_count 32-bit words (OpenCL: the arguments after the buffers, uint each; Vulkan: push
-   constants). Groups of local_size items lie along one logical axis; see command. */
+   OpenCL C may consist of several translation units, which are compiled one by one and linked. The kernel sees
+   buffer_count storage buffers (OpenCL: arguments 0..buffer_count-1; Vulkan: set 0, bindings 0..buffer_count-1) and
+   word_count 32-bit words (OpenCL: the arguments after the buffers, uint each; Vulkan: push constants). Groups of
+   local_size items lie along one logical axis; see command. */
 typedef struct program_request {
     const char *name, *text;
     int buffer_count, word_count;

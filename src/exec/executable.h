@@ -47,8 +47,8 @@ typedef struct recording_options {
 /* Assembles, compiles and records all launches. options may be NULL. After a failure the executable must still be
    freed. */
 tuff_status tuff__executable_record(executable *self, const recording_options *options);
-/* Gets the programs of all launches, also of those that run in persistent kernels, so that the executable's commands can
-   be recorded one by one. */
+/* Gets the programs of all launches, also of those that run in persistent kernels, so that the executable's commands
+   can be recorded one by one. */
 tuff_status tuff__executable_complete_programs(executable *self);
 /* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. */
 int tuff__executable_refused_launch(const executable *self, const recording *recorded);

@@ -1,9 +1,9 @@
 /* Merges launches into dispatches of one persistent kernel; cl/persistent.cl has its text.
 
-   On a CPU, a launch costs its driver several microseconds, which is as long as many kernels take, and wakes up threads.
-   A persistent kernel costs that once for many launches. Its groups, one for each core, take the groups of a launch in
-   turn, and wait where a launch depends on an earlier one. Kernels are compiled as functions, which are linked with it;
-   the list of launches is data, so all dispatches of an executable share a program. */
+   On a CPU, a launch costs its driver several microseconds, which is as long as many kernels take, and wakes up
+   threads. A persistent kernel costs that once for many launches. Its groups, one for each core, take the groups of a
+   launch in turn, and wait where a launch depends on an earlier one. Kernels are compiled as functions, which are
+   linked with it; the list of launches is data, so all dispatches of an executable share a program. */
 #include "exec/persistent.h"
 
 #include <inttypes.h>
@@ -78,8 +78,7 @@ static bool is_mergeable(const executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     return self->commands[index].kind == COMMAND_DISPATCH && kernel->subgroup_size == 0 && kernel->cooperative == 0 &&
-           strstr(self->records[index].source, "BARRIER();") == NULL &&
-           estimate(self, index) <= LONGEST_LAUNCH;
+           strstr(self->records[index].source, "BARRIER();") == NULL && estimate(self, index) <= LONGEST_LAUNCH;
 }
 
 static int find_buffer(const merged_run *run, const driver_buffer *buffer)
@@ -220,7 +219,8 @@ static void add_declaration(const kernel_function *self, int number, text *out)
 
 static void add_call(const kernel_function *self, int number, text *out)
 {
-    tuff__text_add(out, "    case %d:\n        for (uint item = 0; item < %" PRIu32 "; ++item)\n            launch_%d(p",
+    tuff__text_add(out,
+                   "    case %d:\n        for (uint item = 0; item < %" PRIu32 "; ++item)\n            launch_%d(p",
                    number, self->local_size, number);
     for (int i = 0; i < self->buffer_count; ++i)
         tuff__text_add(out, ", buffers[row[%d]]", ROW_HEAD + i);
@@ -243,8 +243,9 @@ static tuff_status compose(const merger *self, text *out)
     tuff__text_add(out, "\n");
     for (int i = 0; i < self->function_count; ++i)
         add_declaration(&self->functions[i], i, out);
-    tuff__text_add(out, "static void run(__global const int *p, __global void *const *buffers, __global const int *row, "
-                        "uint group)\n{\n    switch (row[FUNCTION]) {\n");
+    tuff__text_add(out,
+                   "static void run(__global const int *p, __global void *const *buffers, __global const int *row, "
+                   "uint group)\n{\n    switch (row[FUNCTION]) {\n");
     for (int i = 0; i < self->function_count; ++i)
         add_call(&self->functions[i], i, out);
     tuff__text_add(out, "    }\n}\n%s", tuff__kernel_text("persistent.cl"));
@@ -264,9 +265,8 @@ static tuff_status get_program(merger *self, const recording_options *options)
         status = options->before_program(options->state, &request);
     tuff_device *device = self->executable->launches.device;
     if (status == TUFF_OK)
-        status = options->before_program == NULL
-                     ? tuff__program_get(device, &request, &self->made->program)
-                     : tuff__program_prepare(device, &request, NULL, &self->made->program);
+        status = options->before_program == NULL ? tuff__program_get(device, &request, &self->made->program)
+                                                 : tuff__program_prepare(device, &request, NULL, &self->made->program);
     tuff__text_free(&source);
     return status;
 }

@@ -164,10 +164,9 @@ static cl_int build(const driver_device *device, cl_program program, build_resul
              wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
     if (device->is_pocl)
         tuff__lock(&compiler_lock);
-    const cl_int error =
-        result == BUILDS_UNIT
-            ? tuff__cl.CompileProgram(program, 1, &device->id, options, 0, NULL, NULL, NULL, NULL)
-            : tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
+    const cl_int error = result == BUILDS_UNIT
+                             ? tuff__cl.CompileProgram(program, 1, &device->id, options, 0, NULL, NULL, NULL, NULL)
+                             : tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
     if (device->is_pocl)
         tuff__unlock(&compiler_lock);
     return error;
