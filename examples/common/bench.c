@@ -66,9 +66,14 @@ static tuff_status print_loss(training *self)
     return status;
 }
 
-/* Adds the times of the plan's tasks to the totals by phase. */
-static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
+/* The times of a step's plans, in seconds: of the tasks by phase, of a run, and of its kernels. */
+typedef struct step_times {
+    double phases[TUFF_PHASE_OPTIMIZER + 1], wall, kernels;
+} step_times;
+
+static tuff_status add_profile(tuff_plan *plan, step_times *times)
 {
+    uint64_t wall = 0, kernels = 0;
     tuff_plan_info info;
     tuff_task_info task;
     tuff_status status = tuff_plan_profile(plan);
@@ -77,30 +82,33 @@ static tuff_status add_profile(tuff_plan *plan, double *phases, double *wall)
     for (int i = 0; status == TUFF_OK && i < info.task_count; i++) {
         status = tuff_plan_task(plan, i, &task);
         if (status == TUFF_OK)
-            phases[task.phase] += 1e-9 * (double)task.nanoseconds;
+            times->phases[task.phase] += 1e-9 * (double)task.nanoseconds;
     }
     if (status == TUFF_OK)
-        *wall += 1e-9 * (double)info.run_nanoseconds;
+        status = tuff_plan_run_timed(plan, &wall, &kernels);
+    times->wall += 1e-9 * (double)wall;
+    times->kernels += 1e-9 * (double)kernels;
     return status;
 }
 
 /* The profiled step must not be part of the loss: its plan may have run twice. */
 static tuff_status print_profile(training *self)
 {
-    double phases[TUFF_PHASE_OPTIMIZER + 1] = {0}, wall = 0;
+    step_times times = {.wall = 0};
     float sums[1 + EXAMPLE_MAX_METRICS];
     const size_t size = (size_t)(1 + self->metric_count) * sizeof *sums;
     const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
     tuff_status status = tuff_array_read(self->sums, sums, size);
     for (int64_t i = 0; i < parts && status == TUFF_OK; i++)
-        status = add_profile(self->run.plan, phases, &wall);
+        status = add_profile(self->run.plan, &times);
     if (status == TUFF_OK && self->run.update)
-        status = add_profile(self->run.update, phases, &wall);
+        status = add_profile(self->run.update, &times);
     if (status == TUFF_OK)
         status = tuff_array_write(self->sums, sums, size);
     if (status == TUFF_OK)
-        printf("{\"forward\": %.9f, \"backward\": %.9f, \"optimizer\": %.9f, \"wall\": %.9f}\n",
-               phases[TUFF_PHASE_FORWARD], phases[TUFF_PHASE_BACKWARD], phases[TUFF_PHASE_OPTIMIZER], wall);
+        printf("{\"forward\": %.9f, \"backward\": %.9f, \"optimizer\": %.9f, \"wall\": %.9f, \"kernels\": %.9f}\n",
+               times.phases[TUFF_PHASE_FORWARD], times.phases[TUFF_PHASE_BACKWARD],
+               times.phases[TUFF_PHASE_OPTIMIZER], times.wall, times.kernels);
     return status;
 }
 

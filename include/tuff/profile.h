@@ -52,6 +52,10 @@ TUFF_API tuff_status tuff_plan_task(const tuff_plan *plan, int index, tuff_task_
    because the first run pays for first-touched memory and for kernels that the driver finishes late. All inputs must
    have been written. */
 TUFF_API tuff_status tuff_plan_profile(tuff_plan *plan);
+/* Runs the plan as tuff_plan_run does, with timestamps, and waits. Gets the wall-clock time of the run, and how much of
+   it the device spent in kernels. This differs from a profile on CPUs with OpenCL, where one kernel runs several short
+   tasks unless they are profiled. Otherwise like tuff_plan_profile. */
+TUFF_API tuff_status tuff_plan_run_timed(tuff_plan *plan, uint64_t *nanoseconds, uint64_t *kernel_nanoseconds);
 
 /* A key of the tuner: a group of equal tasks, all of which run with the same candidate. */
 typedef struct tuff_plan_key_info {

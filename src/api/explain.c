@@ -99,42 +99,82 @@ static tuff_status warm_up(tuff_plan *plan)
     return tuff__wait(plan->device);
 }
 
-static tuff_status run_timed(tuff_plan *plan, recording *timed, uint64_t *times)
+/* Runs the plan once with timestamps: times gets how long each command takes, and starts, unless NULL, when it begins,
+   *wall the time of the run. */
+static tuff_status run_timed(tuff_plan *plan, command *commands, int count, uint64_t *times, uint64_t *starts,
+                             uint64_t *wall)
 {
+    recording *timed;
+    TRY(tuff__recording_create(plan->device, commands, count, starts != NULL, true, &timed));
     const uint64_t begin = tuff__nanoseconds();
-    TRY(tuff__plan_submit(plan, timed, NULL));
-    TRY(tuff__wait(plan->device));
-    plan->profiled_nanoseconds = tuff__nanoseconds() - begin;
-    const int first = plan->executable.setup_count, end = plan->executable.command_count;
-    TRY(tuff__timestamps(plan->device, timed, times));
-    for (int i = first; i < end; ++i)
-        plan->executable.records[i].nanoseconds = times[i - first];
-    TRY(tuff__start_times(plan->device, timed, times));
-    for (int i = first; i < end; ++i)
-        plan->executable.records[i].start = times[i - first];
+    tuff_status status = tuff__plan_submit(plan, timed, NULL);
+    if (status == TUFF_OK)
+        status = tuff__wait(plan->device);
+    *wall = tuff__nanoseconds() - begin;
+    if (status == TUFF_OK)
+        status = tuff__timestamps(plan->device, timed, times);
+    if (status == TUFF_OK && starts != NULL)
+        status = tuff__start_times(plan->device, timed, starts);
+    tuff__recording_destroy(plan->device, timed);
+    return status;
+}
+
+/* Times each launch alone. */
+static tuff_status profile_launches(tuff_plan *plan, uint64_t *times, uint64_t *starts)
+{
+    executable *self = &plan->executable;
+    const int first = self->setup_count, count = self->command_count - first;
+    TRY(tuff__executable_complete_programs(self));
+    TRY(run_timed(plan, self->commands + first, count, times, starts, &plan->profiled_nanoseconds));
+    for (int i = 0; i < count; ++i) {
+        self->records[first + i].nanoseconds = times[i];
+        self->records[first + i].start = starts[i];
+    }
+    return TUFF_OK;
+}
+
+static tuff_status check_profiled(const char *call, const tuff_plan *plan)
+{
+    if (plan == NULL)
+        return FAIL(TUFF_E_USAGE, "%s: the plan is NULL", call);
+    if (plan->describes_only)
+        return FAIL(TUFF_E_USAGE, "%s: the plan was compiled with describe_only", call);
+    if (plan->reference != NULL || plan->executable.recording == NULL)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: the plan runs nothing on a device", call);
+    for (int i = 0; i < plan->executable.launches.input_count; ++i)
+        if (!plan->written[i])
+            return FAIL(TUFF_E_USAGE, "%s: the input \"%s\" was never written", call,
+                        plan->executable.launches.inputs[i].name);
     return TUFF_OK;
 }
 
 tuff_status tuff_plan_profile(tuff_plan *plan)
 {
-    if (plan == NULL)
-        return FAIL(TUFF_E_USAGE, "profile: the plan is NULL");
-    if (plan->describes_only)
-        return FAIL(TUFF_E_USAGE, "profile: the plan was compiled with describe_only");
-    if (plan->reference != NULL || plan->executable.recording == NULL)
-        return FAIL(TUFF_E_UNSUPPORTED, "profile: the plan runs nothing on a device");
-    for (int i = 0; i < plan->executable.launches.input_count; ++i)
-        if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "profile: the input \"%s\" was never written",
-                        plan->executable.launches.inputs[i].name);
-    recording *timed;
+    TRY(check_profiled("profile", plan));
     TRY(warm_up(plan)); /* its run may change the commands */
-    TRY(tuff__executable_complete_programs(&plan->executable));
-    TRY(tuff__recording_create(plan->device, plan->executable.commands + plan->executable.setup_count,
-                               plan->executable.command_count - plan->executable.setup_count, true, true, &timed));
-    uint64_t *times = tuff__calloc((size_t)plan->executable.command_count, sizeof *times);
-    const tuff_status status = times == NULL ? TUFF_E_OOM_HOST : run_timed(plan, timed, times);
+    const size_t count = (size_t)plan->executable.command_count;
+    uint64_t *times = tuff__calloc(2 * count, sizeof *times);
+    const tuff_status status = times == NULL ? TUFF_E_OOM_HOST : profile_launches(plan, times, times + count);
     tuff__free(times);
-    tuff__recording_destroy(plan->device, timed);
+    return status;
+}
+
+tuff_status tuff_plan_run_timed(tuff_plan *plan, uint64_t *nanoseconds, uint64_t *kernel_nanoseconds)
+{
+    TRY(check_profiled("run", plan));
+    if (nanoseconds == NULL || kernel_nanoseconds == NULL)
+        return FAIL(TUFF_E_USAGE, "run: no place for the times");
+    TRY(warm_up(plan));
+    executable *self = &plan->executable;
+    const bool is_merged = self->persistent.commands != NULL;
+    const int count = is_merged ? self->persistent.command_count : self->command_count - self->setup_count;
+    command *commands = is_merged ? self->persistent.commands : self->commands + self->setup_count;
+    uint64_t *times = tuff__calloc((size_t)count, sizeof *times);
+    const tuff_status status =
+        times == NULL ? TUFF_E_OOM_HOST : run_timed(plan, commands, count, times, NULL, nanoseconds);
+    *kernel_nanoseconds = 0;
+    for (int i = 0; i < count && status == TUFF_OK; ++i)
+        *kernel_nanoseconds += times[i];
+    tuff__free(times);
     return status;
 }

@@ -124,13 +124,13 @@ static void vary_group_counts(tuff_device *device)
 static void profile_launches(tuff_device *device)
 {
     static const float zeros[LARGEST];
-    if (!is_mergeable(device))
-        return;
+    uint64_t whole = 0, inside = 0;
     set_merging(true);
     tuff_array *total = make_array(device, TUFF_F32, 31, zeros);
     tuff_graph *graph = build_graph(device, 16, 31, total);
     tuff_plan *plan = compile_plan(graph);
-    assert_non_null(plan->executable.persistent.commands);
+    assert_int_equal(plan->executable.persistent.commands != NULL, tuff__device_target(device).groups_keep_running);
+    assert_int_equal(tuff_plan_run_timed(plan, &whole, &inside), TUFF_E_USAGE); /* no input was written */
     fill_inputs(plan, 16, 31);
     assert_int_equal(tuff_plan_profile(plan), TUFF_OK);
     for (int i = 0; i < plan->executable.command_count; ++i) {
@@ -138,6 +138,9 @@ static void profile_launches(tuff_device *device)
         assert_int_equal(tuff_plan_task(plan, i, &info), TUFF_OK);
         assert_true(info.nanoseconds > 0);
     }
+    assert_int_equal(tuff_plan_run_timed(plan, NULL, &inside), TUFF_E_USAGE);
+    assert_int_equal(tuff_plan_run_timed(plan, &whole, &inside), TUFF_OK);
+    assert_true(inside > 0 && inside <= whole);
     run_plan(plan);
     destroy_plan(plan, graph);
     tuff_array_destroy(total);

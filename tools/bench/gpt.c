@@ -147,16 +147,9 @@ static tuff_status add_kernel_share(bench_work *work, bench_training *training)
 {
     double shares[3];
     for (int i = 0; i < 3; i++) {
-        tuff_plan_info info;
-        uint64_t inside = 0;
-        TRY(tuff_plan_profile(training->plan));
-        TRY(tuff_plan_describe(training->plan, &info));
-        for (int k = 0; k < info.task_count; k++) {
-            tuff_task_info task;
-            TRY(tuff_plan_task(training->plan, k, &task));
-            inside += task.nanoseconds;
-        }
-        shares[i] = (double)inside / (double)info.run_nanoseconds;
+        uint64_t whole, inside;
+        TRY(tuff_plan_run_timed(training->plan, &whole, &inside));
+        shares[i] = (double)inside / (double)whole;
     }
     const double low = shares[0] < shares[1] ? shares[0] : shares[1],
                  high = shares[0] < shares[1] ? shares[1] : shares[0];
