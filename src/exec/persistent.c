@@ -293,6 +293,18 @@ static tuff_status add_rows(merger *self, const merged_run *run)
     return TUFF_OK;
 }
 
+/* Returns how many groups a persistent kernel gets: one for each core, but no more than its largest launch has. */
+static uint64_t count_workers(const merger *self, const merged_run *run)
+{
+    const uint32_t units = self->executable->launches.policy.target.info->compute_units;
+    uint64_t most = 1;
+    for (int i = 0; i < run->count; ++i) {
+        const uint64_t groups = self->executable->commands[run->first + i].group_count;
+        most = groups > most ? groups : most;
+    }
+    return units == 0 ? 1 : units < most ? units : most;
+}
+
 static buffer_binding whole(storage *memory, bool written)
 {
     return (buffer_binding){
@@ -306,7 +318,7 @@ static void add_dispatch(merger *self, const merged_run *run, int first_row)
     command *into = &made->commands[made->command_count];
     *into = (command){.kind = COMMAND_DISPATCH,
                       .program = tuff__program_driver(made->program),
-                      .group_count = self->executable->launches.policy.target.info->compute_units,
+                      .group_count = count_workers(self, run),
                       .binding_count = FIXED_BINDINGS + self->most_buffers,
                       .word_count = 3,
                       .words = {(uint32_t)first_row, (uint32_t)run->count},
