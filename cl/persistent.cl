@@ -1,6 +1,6 @@
-// A persistent kernel: its groups, at most one for each core, run the groups of a list of launches. In front of this text are
-// ROW_SIZE, BUFFER_PARAMETERS, BUFFERS, and the function `run`, which calls a launch's kernel for one of its groups
-// (src/exec/persistent.c).
+// A persistent kernel: its groups, at most one for each core, run the groups of a list of launches. In front of this
+// text are ROW_SIZE, BUFFER_PARAMETERS, BUFFERS, and the function `run`, which calls a launch's kernel for one of its
+// groups (src/exec/persistent.c).
 // The groups of all launches are numbered through. A row of the list describes a launch:
 // FUNCTION: its kernel
 // BEGIN, END: its groups
