@@ -1,9 +1,9 @@
 /* Merges launches into dispatches of one persistent kernel; cl/persistent.cl has its text.
 
    On a CPU, a launch costs its driver several microseconds, which is as long as many kernels take, and wakes up
-   threads. A persistent kernel costs that once for many launches. Its groups, one for each core, take the groups of a
-   launch in turn, and wait where a launch depends on an earlier one. Kernels are compiled as functions, which are
-   linked with it; the list of launches is data, so all dispatches of an executable share a program. */
+   threads. A persistent kernel costs that once for many launches. Its groups, at most one for each core, take the
+   groups of a launch in turn, and wait where a launch depends on an earlier one. Kernels are compiled as functions,
+   which are linked with it; the list of launches is data, so all dispatches of an executable share a program. */
 #include "exec/persistent.h"
 
 #include <inttypes.h>
@@ -123,12 +123,11 @@ static tuff_status end_run(merger *self)
     return TUFF_OK;
 }
 
-static bool begin_run(merger *self, int index, int limit)
+/* The run stays empty if a single launch has too many buffers. */
+static void begin_run(merger *self, int index, int limit)
 {
-    self->current = (merged_run){.first = index, .count = 1, .seconds = estimate(self->executable, index)};
-    const bool fits = add_buffers(&self->current, &self->executable->commands[index], limit);
-    self->current.count = fits;
-    return fits;
+    self->current = (merged_run){.first = index, .seconds = estimate(self->executable, index)};
+    self->current.count = add_buffers(&self->current, &self->executable->commands[index], limit);
 }
 
 static bool extend_run(merger *self, int index, int limit)
@@ -151,7 +150,7 @@ static tuff_status find_runs(merger *self)
             TRY(end_run(self));
         } else if (!extend_run(self, i, limit)) {
             TRY(end_run(self));
-            (void)begin_run(self, i, limit);
+            begin_run(self, i, limit);
         }
     }
     return end_run(self);
