@@ -46,6 +46,7 @@ void tuff__plan_tasks_destroy(plan_tasks *self)
         return;
     for (int i = 0; i < self->session.task_count; ++i)
         tuff__evaluator_clear(&self->session.tasks[i]);
+    tuff__session_close_own_device(&self->session);
     tuff__journal_close(self->session.journal);
     tuff__tune_close_stores(&self->session.stores);
     tuff__free(self->session.tasks);

@@ -42,7 +42,7 @@ int tuff__portfolio_for_class(kernel_device class, const char *family, const cha
     while (matches_row(&rows[first + count], class, family))
         count++;
     *out = &candidates[first];
-    return count < MAX_PORTFOLIO ? count : MAX_PORTFOLIO;
+    return count;
 }
 
 static kernel_device class_of_environment(const tune_environment *environment)

@@ -7,8 +7,6 @@
 #include "kernels/tunables.h"
 #include "tunedb/environment.h"
 
-enum { MAX_PORTFOLIO = 8 };
-
 /* Returns the number of candidates, 0 if the family has none; *out: the most useful one first. */
 int tuff__portfolio_for_class(kernel_device class, const char *family, const char *const **out);
 /* The same for the class of an environment's device. */
