@@ -13,6 +13,9 @@ if(CMAKE_C_COMPILER_ID MATCHES "GNU|Clang")
 endif()
 
 string(REPLACE "," ";" tuff_sanitizers "${TUFF_SANITIZE}")
+if(NOT tuff_sanitizers) # Clang links their runtime into programs only
+  set(tuff_no_undefined -Wl,--no-undefined)
+endif()
 foreach(sanitizer IN LISTS tuff_sanitizers)
   if(NOT sanitizer MATCHES "^(address|undefined|thread)$")
     message(FATAL_ERROR "unknown sanitizer '${sanitizer}' in TUFF_SANITIZE: expected address, undefined or thread")

@@ -51,7 +51,7 @@ if(tuff_has_shaderc_module)
   target_include_directories(tuff_shaderc SYSTEM PRIVATE ${TUFF_SHADERC_INCLUDE})
   target_compile_definitions(tuff_shaderc PRIVATE TUFF_SHADERC_MODULE=1)
   target_link_libraries(tuff_shaderc PRIVATE tuff_compiler ${TUFF_SHADERC_LIBRARIES})
-  target_link_options(tuff_shaderc PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  target_link_options(tuff_shaderc PRIVATE -Wl,--exclude-libs,ALL ${tuff_no_undefined})
   set(tuff_module_folder ${CMAKE_INSTALL_FULL_LIBDIR}/tuff)
   file(RELATIVE_PATH tuff_module_from_program ${CMAKE_INSTALL_FULL_BINDIR} ${tuff_module_folder}/libtuff_shaderc.so)
   set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/device/vulkan/glsl.c APPEND PROPERTY COMPILE_DEFINITIONS
@@ -69,7 +69,7 @@ target_include_directories(tuff PUBLIC
 target_link_libraries(tuff PRIVATE $<BUILD_INTERFACE:tuff_compiler> ${tuff_linked_shaderc} ${tuff_libraries})
 if(BUILD_SHARED_LIBS)
   # Only the declarations in include/ are exported, no symbols of the static libraries that are linked in.
-  target_link_options(tuff PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  target_link_options(tuff PRIVATE -Wl,--exclude-libs,ALL ${tuff_no_undefined})
 endif()
 
 add_library(tuff_internal STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tuff_objects>)

@@ -64,9 +64,9 @@ TUFF_API const char *tuff_version(void);
     X(E_NUMERIC, "numerical error")
 
 typedef enum tuff_status {
-#define X(name, text) TUFF_##name,
-    TUFF_STATUS_MAP(X)
-#undef X
+#define TUFF_STATUS_ENUMERATOR(name, text) TUFF_##name,
+    TUFF_STATUS_MAP(TUFF_STATUS_ENUMERATOR)
+#undef TUFF_STATUS_ENUMERATOR
 } tuff_status;
 
 /* Returns the name of a status, such as "TUFF_E_SHAPE". Static storage, never NULL. */
@@ -117,7 +117,9 @@ TUFF_API bool tuff_shape_equal(tuff_shape a, tuff_shape b);
 /* Source of all host memory of the library. Process-wide, because much of the memory belongs to no device: graphs,
    files, the cache, the list of devices. The functions are called from every thread that calls the library and from the
    library's own threads, and behave like malloc, realloc and free: allocate and reallocate return NULL on failure, and
-   blocks are aligned for any type. */
+   blocks are aligned for any type. jansson, with which tuff reads and writes JSON, has one allocator in a process: from
+   the first use by tuff on, it is this one. A program that uses jansson itself sets no other allocator, and releases
+   what jansson returns with jansson's functions. */
 typedef struct tuff_allocator {
     void *(*allocate)(void *user, size_t size);
     void *(*reallocate)(void *user, void *block, size_t size);

@@ -82,8 +82,8 @@ static int remove_one(const char *path, const struct stat *status, int type, str
     (void)type;
     char to[1024];
     (void)snprintf(to, sizeof to, "%s/%s", shared, path + position->base);
-    if (shared[0] && ends_with(path, ".program"))
-        (void)link(path, to);
+    const bool is_kept = shared[0] && ends_with(path, ".program") && link(path, to) == 0;
+    (void)is_kept; /* a program that is not shared is compiled again */
     return remove(path);
 }
 

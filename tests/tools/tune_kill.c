@@ -184,7 +184,8 @@ static pid_t child_of(pid_t parent)
     FILE *list = fopen(path, "r");
     if (!list)
         return -1;
-    (void)fgets(line, sizeof line, list);
+    if (!fgets(line, sizeof line, list))
+        line[0] = 0;
     (void)fclose(list);
     return (pid_t)atoi(line);
 }
