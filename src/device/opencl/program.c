@@ -9,8 +9,8 @@
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2). GPU drivers are trusted
-   with that; CPU compilers, which share one LLVM in the process, are called by one thread at a time. */
+/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2), and drivers are trusted with
+   that, except PoCL: its devices share one LLVM in the process, which is called by one thread at a time. */
 static mutex compiler_lock = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
@@ -76,19 +76,45 @@ static tuff_status create_from_binary(driver_device *device, blob cached, cl_pro
     return error == CL_SUCCESS && *out ? TUFF_OK : tuff__cl_fail(error, "clCreateProgramWithBinary");
 }
 
-/* Fetches the driver's binary; made stays empty if there is none, which is not an error. */
-static void fetch_binary(cl_program program, blob *made)
+/* Fetches the binary for a device, whose program has count devices: a context of an application may have several. */
+static tuff_status fetch_one_of(const driver_device *device, cl_program program, size_t count, blob *made)
 {
-    size_t size = 0;
-    if (tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || size == 0)
-        return;
-    unsigned char *bytes = tuff__calloc(size, 1);
-    if (!bytes)
-        return;
-    if (tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof bytes, &bytes, NULL) == CL_SUCCESS)
-        *made = (blob){bytes, size};
-    else
-        tuff__free(bytes);
+    cl_device_id *ids = tuff__calloc(count, sizeof *ids);
+    size_t *sizes = tuff__calloc(count, sizeof *sizes);
+    unsigned char **binaries = tuff__calloc(count, sizeof *binaries), *bytes = NULL;
+    tuff_status status = ids && sizes && binaries ? TUFF_OK : TUFF_E_OOM_HOST;
+    if (status == TUFF_OK &&
+        tuff__cl.GetProgramInfo(program, CL_PROGRAM_DEVICES, count * sizeof *ids, ids, NULL) == CL_SUCCESS &&
+        tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof *sizes, sizes, NULL) == CL_SUCCESS) {
+        size_t i = 0;
+        while (i < count && ids[i] != device->id)
+            i++;
+        const size_t size = i < count ? sizes[i] : 0;
+        bytes = size > 0 ? tuff__calloc(size, 1) : NULL;
+        status = size > 0 && !bytes ? TUFF_E_OOM_HOST : TUFF_OK;
+        if (bytes)
+            binaries[i] = bytes; /* the others stay NULL: the driver leaves them out */
+        if (bytes && tuff__cl.GetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL) ==
+                         CL_SUCCESS) {
+            *made = (blob){bytes, size};
+            bytes = NULL;
+        }
+    }
+    tuff__free(bytes);
+    tuff__free(binaries);
+    tuff__free(sizes);
+    tuff__free(ids);
+    return status;
+}
+
+/* Fetches the driver's binary; made stays empty if there is none, which is not an error. */
+static tuff_status fetch_binary(const driver_device *device, cl_program program, blob *made)
+{
+    cl_uint count = 0;
+    if (tuff__cl.GetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, NULL) != CL_SUCCESS ||
+        count == 0)
+        return TUFF_OK;
+    return fetch_one_of(device, program, count, made);
 }
 
 /* Checks that the compiled kernel can run in groups of its size: some drivers report that only at the launch. */
@@ -229,11 +255,14 @@ static tuff_status build_uncommented(driver_device *device, const program_reques
     return status;
 }
 
+/* Without its binary the program would lack instructions, which is an error. */
 static tuff_status enable_ptx_comments(driver_device *device, const program_request *request, cl_program *program)
 {
     blob ptx = {0};
     cl_program uncommented = NULL;
-    fetch_binary(*program, &ptx);
+    TRY(fetch_binary(device, *program, &ptx));
+    if (ptx.size == 0)
+        return FAIL(TUFF_E_COMPILE, "kernel %s: the OpenCL driver does not return the program's PTX", request->name);
     const tuff_status status = has_ptx_comments(ptx) ? build_uncommented(device, request, ptx, &uncommented) : TUFF_OK;
     tuff__free(ptx.data);
     if (uncommented) {
@@ -392,7 +421,7 @@ static tuff_status fill_program(driver_device *device, const program_request *re
         TRY(enable_ptx_comments(device, request, &program->program));
     TRY(check_kernel(device, program));
     if (cached.size == 0 && made)
-        fetch_binary(program->program, made);
+        (void)fetch_binary(device, program->program, made);
     return TUFF_OK;
 }
 
@@ -427,9 +456,8 @@ bool tuff__cl_is_binary_costly(driver_device *device)
 
 tuff_status tuff__cl_program_bytes(driver_device *device, driver_program *program, blob *made)
 {
-    (void)device;
     tuff__lock(&compiler_lock);
-    fetch_binary(program->program, made);
+    (void)fetch_binary(device, program->program, made);
     tuff__unlock(&compiler_lock);
     return TUFF_OK;
 }

@@ -21,18 +21,37 @@ static const char text[] = "/* //@ */ __kernel void half_of_it(__global float *x
                            "{\n    x[get_global_id(0)] *= 0.5f;\n}\n";
 static const char *ptx;
 static char built[256];
-static bool refuses;
+static bool refuses, has_no_binary;
+static cl_device_id asked_for;
 
+enum { DEVICES = 3 };
+
+/* Answers like a driver: the space must suffice for all devices of the context, of which tuff's is the last. */
 static cl_int CL_API_CALL tell_ptx(cl_program asked, cl_program_info parameter, size_t size, void *out,
                                    size_t *needed)
 {
+    static char others[DEVICES];
+    const size_t sizes[DEVICES] = {100, 200, has_no_binary ? 0 : strlen(ptx)};
+    cl_device_id ids[DEVICES] = {(cl_device_id)(void *)&others[0], (cl_device_id)(void *)&others[1], asked_for};
+    const cl_uint count = DEVICES;
+    const void *answer = parameter == CL_PROGRAM_NUM_DEVICES ? (const void *)&count
+                         : parameter == CL_PROGRAM_DEVICES   ? (const void *)ids
+                                                             : (const void *)sizes;
+    const size_t length = parameter == CL_PROGRAM_NUM_DEVICES ? sizeof count
+                          : parameter == CL_PROGRAM_DEVICES   ? sizeof ids
+                                                              : sizeof sizes;
     (void)asked;
     (void)needed;
-    const size_t length = strlen(ptx);
-    if (parameter == CL_PROGRAM_BINARY_SIZES)
-        memcpy(out, &length, size);
-    else
-        memcpy(*(unsigned char **)out, ptx, length);
+    if (size < length)
+        return CL_INVALID_VALUE;
+    if (parameter != CL_PROGRAM_BINARIES) {
+        memcpy(out, answer, length);
+        return CL_SUCCESS;
+    }
+    unsigned char **binaries = out;
+    assert_null(binaries[0]);
+    assert_null(binaries[1]);
+    memcpy(binaries[2], ptx, sizes[2]);
     return CL_SUCCESS;
 }
 
@@ -76,6 +95,7 @@ static void hidden_instructions_are_shown(void **state)
     tuff__cl.GetProgramInfo = tell_ptx;
     tuff__cl.CreateProgramWithBinary = build_ptx;
     device->handle->makes_ptx = true;
+    asked_for = device->handle->id;
     assert_int_equal(compile(device, ".version 9.0\n.target sm_90, texmode\n//@first;\n{ second; //@third;\n}", &made),
                      TUFF_OK);
     assert_string_equal(built, ".version 9.0\n.target sm_90a, texmode\nfirst;\n{ second; third;\n}");
@@ -89,6 +109,9 @@ static void hidden_instructions_are_shown(void **state)
     refuses = true;
     assert_int_not_equal(compile(device, ".target sm_90\n//@wgmma;", NULL), TUFF_OK);
     assert_non_null(strstr(tuff_error(), "clCreateProgramWithBinary"));
+    has_no_binary = true; /* without the instructions, results would be wrong */
+    assert_int_equal(compile(device, ".target sm_90\n//@wgmma;", NULL), TUFF_E_COMPILE);
+    has_no_binary = false;
     device->handle->makes_ptx = false;
     assert_int_equal(compile(device, ".target sm_90\n//@wgmma;", NULL), TUFF_OK);
     assert_string_equal(built, "");
