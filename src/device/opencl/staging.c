@@ -62,12 +62,16 @@ tuff_status tuff__cl_staging_create(driver_device *device, uint64_t size, bool s
     return TUFF_OK;
 }
 
-/* Waits for the event; whether it is complete. A wait that fails is repeated once, because giving up leaks objects. */
+/* Waits for the event; whether it is complete. A wait that fails is repeated once, because giving up leaks objects, but
+   not on a device that hangs, which would get the whole time again for each staging. A complete event of the upload
+   queue says nothing about whether the other queue hangs. */
 static bool settle(driver_device *device, cl_event event)
 {
     cl_int state = CL_QUEUED;
     bool done = event == NULL;
-    for (int attempt = 0; attempt < 2 && !done; attempt++)
+    if (!done)
+        (void)tuff__cl_poll_event(event, &done, &state);
+    for (int attempt = 0; attempt < 2 && !done && !device->hung; attempt++)
         if (tuff__cl_wait_event(device, event) == TUFF_OK)
             done = true;
         else
@@ -75,13 +79,18 @@ static bool settle(driver_device *device, cl_event event)
     return done;
 }
 
-/* Never frees memory that the device may still use. */
+/* Never frees memory that the device may still use. If the device hangs, a release may never return, so the objects are
+   leaked. */
 void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
 {
+    if (device->hung)
+        (void)tuff__cl_is_idle(device); /* it may have gone on meanwhile */
     if (!settle(device, self->event) || !settle(device, self->upload_done)) {
         device->has_stuck_upload = true;
         return;
     }
+    if (device->hung && !tuff__cl_is_idle(device))
+        return;
     if (self->event != NULL)
         tuff__cl.ReleaseEvent(self->event);
     if (self->upload_done != NULL)
@@ -132,6 +141,10 @@ tuff_status tuff__cl_staging_copy(driver_device *device, driver_staging *self, c
                                   bool upload)
 {
     TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
+    /* Of copies that failed after they had been enqueued. */
+    if (self->event != NULL)
+        tuff__cl.ReleaseEvent(self->event);
+    self->event = NULL;
     const tuff_status status = enqueue_all(device, self, copies, count, upload);
     /* Copies without an event must not outlive this call. */
     if (status != TUFF_OK && self->event == NULL)

@@ -565,6 +565,34 @@ static void errors_have_names(void **state)
     assert_non_null(strstr(tuff_error(), "-77777"));
 }
 
+/* A download that fails after it was enqueued has an event, which the next one replaces. */
+static void repeat_download(const char *selector)
+{
+    storage *memory = NULL;
+    staging *staged = NULL;
+    tuff_device *device = tuff_device_open(selector);
+    assert_non_null(device);
+    assert_int_equal(tuff__storage_create(device, 4096, true, &memory), TUFF_OK);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    const int before = faults.alive;
+    const staging_transfer whole = {.storage = memory, .size = 4096};
+    assert_int_equal(tuff__staging_create(device, 4096, false, &staged), TUFF_OK);
+    arm(SITE_Flush, 1, 1, CL_OUT_OF_HOST_MEMORY);
+    assert_int_equal(tuff__staging_download(staged, &whole, 1), TUFF_E_OOM_HOST);
+    assert_int_equal(tuff__staging_download(staged, &whole, 1), TUFF_OK);
+    tuff__staging_destroy(staged);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    assert_int_equal(faults.alive, before);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
+static void a_failed_download_can_be_repeated(void **state)
+{
+    (void)state;
+    for_drawn_opencl(8, repeat_download);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -591,10 +619,15 @@ int main(void)
     const tuff_allocator counting = {count_allocate, count_reallocate, count_release, NULL};
     tuff_set_allocator(&counting);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors_have_names),          FAULTY_TEST(every_call_may_fail_once),
-        FAULTY_TEST(calls_may_fail_for_good),         FAULTY_TEST(the_first_open_may_fail),
-        FAULTY_TEST(listing_survives_failures),       FAULTY_TEST(waits_end),
-        FAULTY_TEST(a_thread_is_lent_and_taken_back), FAULTY_TEST(versions_of_a_driver_are_told_apart),
+        cmocka_unit_test(errors_have_names),
+        FAULTY_TEST(every_call_may_fail_once),
+        FAULTY_TEST(calls_may_fail_for_good),
+        FAULTY_TEST(the_first_open_may_fail),
+        FAULTY_TEST(listing_survives_failures),
+        FAULTY_TEST(waits_end),
+        FAULTY_TEST(a_thread_is_lent_and_taken_back),
+        FAULTY_TEST(versions_of_a_driver_are_told_apart),
+        FAULTY_TEST(a_failed_download_can_be_repeated),
     };
     return cmocka_run_group_tests_name("opencl", tests, use_empty_cache, drop_cache);
 }

@@ -138,11 +138,40 @@ static void a_hung_device_does_not_delay_each_recording(void **state)
     drop_fills(&fills);
 }
 
-/* The next test leaks what a stuck upload may still use, on purpose: LeakSanitizer ignores it. */
+/* The next tests leak what a hung device may still use, on purpose: LeakSanitizer ignores it. */
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:a_device_with_a_stuck_upload_is_not_released\n";
+    return "leak:a_device_with_a_stuck_upload_is_not_released\nleak:a_staging_of_a_hung_device_is_kept\n";
+}
+
+/* Neither released, which might never return, nor waited for; and an upload on the other queue that is complete does
+   not mean that the device goes on. */
+static void a_staging_of_a_hung_device_is_kept(void **state)
+{
+    (void)state;
+    const timed_fills fills = make_fills();
+    staging *sent = NULL, *received = NULL;
+    assert_int_equal(tuff__staging_create(fills.device, 4096, true, &sent), TUFF_OK);
+    assert_int_equal(tuff__staging_create(fills.device, 4096, false, &received), TUFF_OK);
+    assert_int_equal(tuff__staging_send(sent, 4096), TUFF_OK);
+    fake_opencl.holds_timed = true;
+    assert_int_equal(tuff__submit(fills.device, fills.recorded), TUFF_E_TIMEOUT);
+    assert_int_equal(tuff__wait(fills.device), TUFF_E_TIMEOUT);
+    const int before = fake_opencl.releases;
+    tuff__staging_destroy(sent);
+    assert_int_equal(fake_opencl.releases, before);
+    assert_true(fills.device->handle->hung);
+    assert_int_equal(tuff__staging_download(received, &(staging_transfer){.storage = fills.memory, .size = 4096}, 1),
+                     TUFF_OK);
+    tuff__device_set_timeout(fills.device, 2000000000);
+    const uint64_t begin = tuff__nanoseconds();
+    tuff__staging_destroy(received);
+    assert_true(tuff__nanoseconds() - begin < 1000000000);
+    assert_int_equal(fake_opencl.releases, before);
+    fake_opencl.holds_timed = false;
+    assert_int_equal(tuff__wait(fills.device), TUFF_OK);
+    drop_fills(&fills);
 }
 
 /* The queue of an upload that did not end is not released, because that could block. */
@@ -169,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hung_device_does_not_delay_each_recording),
         cmocka_unit_test(a_device_with_a_stuck_upload_is_not_released),
+        cmocka_unit_test(a_staging_of_a_hung_device_is_kept),
         cmocka_unit_test(a_late_timed_run_is_waited_for),
         cmocka_unit_test(a_timed_run_that_fails_half_way_ends),
         cmocka_unit_test(an_applications_work_is_waited_for_within_bounds),
