@@ -85,10 +85,14 @@ static storage *take_from_pool(tuff_device *device, uint64_t size)
    buffers are freed first. */
 static void add_to_pool(tuff_device *device, storage *released)
 {
+    uint64_t kept = 0, limit = device->info.memory_size / 8;
+    if (released->capacity > limit) { /* else everything else would have to go, too */
+        destroy(released);
+        return;
+    }
     released->next = device->idle;
     device->idle = released;
     device->idle_size += released->capacity;
-    uint64_t kept = 0, limit = device->info.memory_size / 8;
     storage **at = &device->idle;
     while (*at && kept + (*at)->capacity <= limit) {
         kept += (*at)->capacity;

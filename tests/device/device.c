@@ -353,10 +353,14 @@ static void check_pool_limit(tuff_device *device)
         assert_true(device->idle_size <= 100000);
     }
     assert_int_equal(device->idle_size, 3 * 30208);
+    storage *large = NULL; /* too large to be kept: the others stay */
+    assert_int_equal(tuff__storage_create(device, 200000, false, &large), TUFF_OK);
+    tuff__storage_release(large);
+    assert_int_equal(device->idle_size, 3 * 30208);
     tuff_device_counters counters;
     assert_int_equal(tuff_device_counters_get(device, &counters), TUFF_OK);
     assert_int_equal(counters.bytes_allocated, 0);
-    assert_int_equal(counters.bytes_peak, 6 * 30208);
+    assert_int_equal(counters.bytes_peak, 200192);
 }
 
 static void the_pool_keeps_within_its_limit(void **state)
@@ -442,6 +446,7 @@ static void check_loss(tuff_device *device)
     program_request request = test_request(device, &kernel, "another", "x[i] = 1;");
     program *none = NULL;
     assert_int_equal(tuff__program_get(device, &request, &none), TUFF_E_DEVICE_LOST);
+    assert_int_equal(tuff__refused_dispatch(device, NULL), -1); /* of a plan without commands */
     tuff__recording_destroy(device, recorded);
     tuff__program_release(device, kernel.program);
     tuff__storage_release(words);
