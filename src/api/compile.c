@@ -16,8 +16,10 @@
 static tuff_status compile(tuff_graph *graph, const tuff_compile_options *options, tuff_plan **out)
 {
     const tune_config passes = tuff__controls_passes();
-    const char *absence = tuff__device_library_unavailable_reason(graph->device);
-    if (options->matmul_library != TUFF_MATMUL_OWN && absence != NULL)
+    /* Asking loads the library. */
+    const char *absence =
+        options->matmul_library != TUFF_MATMUL_OWN ? tuff__device_library_unavailable_reason(graph->device) : NULL;
+    if (absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
     TRY(tuff__plan_create(graph, options, &passes, out));
     if ((*out)->reference != NULL)

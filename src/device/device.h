@@ -54,7 +54,7 @@ void tuff__device_set_timeout(tuff_device *device, uint64_t nanoseconds);
    none ever did, the current value of the clock. 0: such a call is in progress, or some submission is not known to be
    done because it was not waited for. Callable from any thread; never blocks. */
 uint64_t tuff__device_idle_time(tuff_device *device);
-/* Returns NULL if COMMAND_LIBRARY_GEMM is supported, else the reason. */
+/* Returns NULL if COMMAND_LIBRARY_GEMM is supported, else the reason. Loads the library. */
 const char *tuff__device_library_unavailable_reason(const tuff_device *device);
 
 /* Whether tuff_device_set_describe_only was called. */
@@ -178,7 +178,8 @@ typedef struct prepared_submission {
 } prepared_submission;
 /* Submits main, after preparation if that is needed. Sets *last to the recording submitted last. */
 tuff_status tuff__submit_prepared(tuff_device *device, const prepared_submission *pair, const recording **last);
-/* After a failed submission: returns the index of the dispatch that the driver refused; -1: none, or unknown. */
+/* After a failed submission: returns the index of the dispatch that the driver refused; -1: none, or unknown. recorded
+   may be NULL: nothing was to be submitted. */
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);

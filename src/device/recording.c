@@ -68,9 +68,11 @@ tuff_status tuff__recording_create(tuff_device *device, command *commands, int c
     *out = NULL;
     if (!device->driver)
         return FAIL(TUFF_E_UNSUPPORTED, "the reference device does not support recordings");
-    const char *reason = tuff__device_library_unavailable_reason(device);
     for (int i = 0; i < count; i++) {
-        if (commands[i].kind == COMMAND_LIBRARY_GEMM && reason)
+        /* Asking loads the library. */
+        const char *reason =
+            commands[i].kind == COMMAND_LIBRARY_GEMM ? tuff__device_library_unavailable_reason(device) : NULL;
+        if (reason)
             return FAIL(TUFF_E_UNSUPPORTED, "%s", reason);
         TRY(check_command(&commands[i], i));
     }
@@ -157,7 +159,7 @@ tuff_status tuff__submit_prepared(tuff_device *device, const prepared_submission
 
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded)
 {
-    if (!recorded->driver || !device->driver->refused_dispatch)
+    if (!recorded || !recorded->driver || !device->driver->refused_dispatch)
         return -1;
     tuff__lock(&device->lock);
     const int refused = device->lost ? -1 : device->driver->refused_dispatch(recorded->driver);
