@@ -125,8 +125,8 @@ TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_
 
 /* Makes tuff's later work on the device wait until the event is complete. Enqueues the wait and returns. event is a
    cl_event of the device's context, possibly a user event; the queue of its command must have been flushed. It may be
-   released at once. If the event ends in an error, so does the work after it, as far as the driver reports it. A wait
-   of the host gives up with TUFF_E_TIMEOUT: for work that has not begun after 240 s, for work that runs after 30 s
+   released at once. If the event ends in an error, so does the work after it, as far as the driver reports it, and a
+   wait of the host for that work fails with TUFF_E_USAGE. A wait of the host gives up with TUFF_E_TIMEOUT: for work that has not begun after 240 s, for work that runs after 30 s
    without progress. tuff_plan_run also waits if much work is pending: completion of the event must not depend on what
    the thread that runs plans does next, nor on another call for this device. TUFF_E_USAGE if an argument is NULL or the
    event belongs to another context, TUFF_E_UNSUPPORTED if the device is not an OpenCL device. */

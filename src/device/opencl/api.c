@@ -38,50 +38,51 @@ const char *tuff__cl_load(void)
     return NULL;
 }
 
-/* What an error means to the layers above. After DEVICE_LOST the context is unusable. */
-#define OPENCL_ERRORS(X)                                      \
-    X(DEVICE_NOT_FOUND, NO_DEVICE)                            \
-    X(DEVICE_NOT_AVAILABLE, DEVICE_LOST)                      \
-    X(COMPILER_NOT_AVAILABLE, UNSUPPORTED)                    \
-    X(MEM_OBJECT_ALLOCATION_FAILURE, OOM_DEVICE)              \
-    X(OUT_OF_RESOURCES, OOM_DEVICE)                           \
-    X(OUT_OF_HOST_MEMORY, OOM_HOST)                           \
-    X(PROFILING_INFO_NOT_AVAILABLE, UNSUPPORTED)              \
-    X(MEM_COPY_OVERLAP, USAGE)                                \
-    X(BUILD_PROGRAM_FAILURE, COMPILE)                         \
-    X(MAP_FAILURE, OOM_DEVICE)                                \
-    X(MISALIGNED_SUB_BUFFER_OFFSET, USAGE)                    \
-    X(EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, DEVICE_LOST) \
-    X(COMPILE_PROGRAM_FAILURE, COMPILE)                       \
-    X(LINKER_NOT_AVAILABLE, UNSUPPORTED)                      \
-    X(LINK_PROGRAM_FAILURE, COMPILE)                          \
-    X(INVALID_VALUE, USAGE)                                   \
-    X(INVALID_PLATFORM, NO_DEVICE)                            \
-    X(INVALID_DEVICE, DEVICE_LOST)                            \
-    X(INVALID_CONTEXT, DEVICE_LOST)                           \
-    X(INVALID_QUEUE_PROPERTIES, UNSUPPORTED)                  \
-    X(INVALID_COMMAND_QUEUE, DEVICE_LOST)                     \
-    X(INVALID_MEM_OBJECT, USAGE)                              \
-    X(INVALID_BINARY, COMPILE)                                \
-    X(INVALID_BUILD_OPTIONS, COMPILE)                         \
-    X(INVALID_PROGRAM, COMPILE)                               \
-    X(INVALID_PROGRAM_EXECUTABLE, COMPILE)                    \
-    X(INVALID_KERNEL_NAME, COMPILE)                           \
-    X(INVALID_KERNEL_DEFINITION, COMPILE)                     \
-    X(INVALID_KERNEL, USAGE)                                  \
-    X(INVALID_ARG_INDEX, USAGE)                               \
-    X(INVALID_ARG_VALUE, USAGE)                               \
-    X(INVALID_ARG_SIZE, USAGE)                                \
-    X(INVALID_KERNEL_ARGS, USAGE)                             \
-    X(INVALID_WORK_DIMENSION, USAGE)                          \
-    X(INVALID_WORK_GROUP_SIZE, LIMIT)                         \
-    X(INVALID_WORK_ITEM_SIZE, LIMIT)                          \
-    X(INVALID_GLOBAL_OFFSET, LIMIT)                           \
-    X(INVALID_EVENT_WAIT_LIST, USAGE)                         \
-    X(INVALID_EVENT, USAGE)                                   \
-    X(INVALID_OPERATION, UNSUPPORTED)                         \
-    X(INVALID_BUFFER_SIZE, LIMIT)                             \
-    X(INVALID_GLOBAL_WORK_SIZE, LIMIT)                        \
+/* What an error means to the layers above. After DEVICE_LOST the context is unusable. An error in a wait list is that of
+   an application's event (tuff_opencl_enqueue_wait): tuff's own events report what happened themselves. */
+#define OPENCL_ERRORS(X)                                \
+    X(DEVICE_NOT_FOUND, NO_DEVICE)                      \
+    X(DEVICE_NOT_AVAILABLE, DEVICE_LOST)                \
+    X(COMPILER_NOT_AVAILABLE, UNSUPPORTED)              \
+    X(MEM_OBJECT_ALLOCATION_FAILURE, OOM_DEVICE)        \
+    X(OUT_OF_RESOURCES, OOM_DEVICE)                     \
+    X(OUT_OF_HOST_MEMORY, OOM_HOST)                     \
+    X(PROFILING_INFO_NOT_AVAILABLE, UNSUPPORTED)        \
+    X(MEM_COPY_OVERLAP, USAGE)                          \
+    X(BUILD_PROGRAM_FAILURE, COMPILE)                   \
+    X(MAP_FAILURE, OOM_DEVICE)                          \
+    X(MISALIGNED_SUB_BUFFER_OFFSET, USAGE)              \
+    X(EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, USAGE) \
+    X(COMPILE_PROGRAM_FAILURE, COMPILE)                 \
+    X(LINKER_NOT_AVAILABLE, UNSUPPORTED)                \
+    X(LINK_PROGRAM_FAILURE, COMPILE)                    \
+    X(INVALID_VALUE, USAGE)                             \
+    X(INVALID_PLATFORM, NO_DEVICE)                      \
+    X(INVALID_DEVICE, DEVICE_LOST)                      \
+    X(INVALID_CONTEXT, DEVICE_LOST)                     \
+    X(INVALID_QUEUE_PROPERTIES, UNSUPPORTED)            \
+    X(INVALID_COMMAND_QUEUE, DEVICE_LOST)               \
+    X(INVALID_MEM_OBJECT, USAGE)                        \
+    X(INVALID_BINARY, COMPILE)                          \
+    X(INVALID_BUILD_OPTIONS, COMPILE)                   \
+    X(INVALID_PROGRAM, COMPILE)                         \
+    X(INVALID_PROGRAM_EXECUTABLE, COMPILE)              \
+    X(INVALID_KERNEL_NAME, COMPILE)                     \
+    X(INVALID_KERNEL_DEFINITION, COMPILE)               \
+    X(INVALID_KERNEL, USAGE)                            \
+    X(INVALID_ARG_INDEX, USAGE)                         \
+    X(INVALID_ARG_VALUE, USAGE)                         \
+    X(INVALID_ARG_SIZE, USAGE)                          \
+    X(INVALID_KERNEL_ARGS, USAGE)                       \
+    X(INVALID_WORK_DIMENSION, USAGE)                    \
+    X(INVALID_WORK_GROUP_SIZE, LIMIT)                   \
+    X(INVALID_WORK_ITEM_SIZE, LIMIT)                    \
+    X(INVALID_GLOBAL_OFFSET, LIMIT)                     \
+    X(INVALID_EVENT_WAIT_LIST, USAGE)                   \
+    X(INVALID_EVENT, USAGE)                             \
+    X(INVALID_OPERATION, UNSUPPORTED)                   \
+    X(INVALID_BUFFER_SIZE, LIMIT)                       \
+    X(INVALID_GLOBAL_WORK_SIZE, LIMIT)                  \
     X(INVALID_PROPERTY, UNSUPPORTED)
 
 /* NVIDIA's driver returns -9999 after a kernel has accessed memory outside its buffers; nothing works after that. */
@@ -106,6 +107,11 @@ static const error_row *find_error(cl_int error)
         if (errors[i].error == error)
             return &errors[i];
     return NULL;
+}
+
+bool tuff__cl_is_known_error(cl_int error)
+{
+    return find_error(error) != NULL;
 }
 
 const char *tuff__cl_error_name(cl_int error)

@@ -73,6 +73,8 @@ const char *tuff__cl_load(void);
 
 /* Returns the name of an error, such as "CL_OUT_OF_RESOURCES"; "unknown error" for one without a name. */
 const char *tuff__cl_error_name(cl_int error);
+/* Whether it is an error of OpenCL or of a vendor, and not another library's. */
+bool tuff__cl_is_known_error(cl_int error);
 /* Fails with the status that corresponds to error and a message such as "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES
    (-5)". */
 tuff_status tuff__cl_fail(cl_int error, const char *call);

@@ -113,8 +113,8 @@ tuff_status tuff__cl_library_enqueue(const command *work, cl_command_queue queue
     if (event)
         *event = NULL;
     const int error = multiply(work, &queue, event);
-    /* OpenCL's errors are passed on; CLBlast's own are below -1000. */
-    if (error != 0 && error > -1000)
+    /* OpenCL's errors are passed on, also those of its vendors; CLBlast's own are below -1000. */
+    if (error != 0 && (error > -1000 || tuff__cl_is_known_error(error)))
         return tuff__cl_fail(error, "CLBlast");
     if (error != 0 || (event && !*event))
         return FAIL(TUFF_E_UNSUPPORTED, "CLBlast: a matmul of %lld x %lld x %lld failed with error %d%s",

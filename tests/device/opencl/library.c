@@ -79,6 +79,10 @@ static void check_failures(tuff_device *device)
         tuff__clblast = real;
         assert_int_equal(run_square(plan), TUFF_OK);
     }
+    answer = -9999; /* NVIDIA's, which CLBlast passes on */
+    tuff__clblast.sgemm = fake_sgemm;
+    assert_int_equal(run_square(plan), TUFF_E_DEVICE_LOST);
+    tuff__clblast = real;
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
 }
@@ -205,11 +209,50 @@ static void a_missing_library_is_told(void **unused)
     for_each_driver(check_absence);
 }
 
+static const driver *calls;
+static int questions;
+
+static const char *count_questions(driver_device *device)
+{
+    questions++;
+    return calls->library_unavailable_reason(device);
+}
+
+/* Opening it takes time and memory, and what it opens in turn. */
+static void check_idleness(tuff_device *device)
+{
+    if (!device->driver->library_unavailable_reason)
+        return;
+    driver counting = *device->driver;
+    calls = device->driver;
+    counting.library_unavailable_reason = count_questions;
+    device->driver = &counting;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2, 2));
+    tuff_output(graph, "y", tuff_matmul(x, x));
+    questions = 0;
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    assert_non_null(plan);
+    assert_int_equal(run_square(plan), TUFF_OK);
+    assert_int_equal(questions, 0);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    device->driver = calls;
+}
+
+static void a_plan_without_it_does_not_open_it(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_idleness);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(failures_are_told), cmocka_unit_test(leftovers_do_not_matter),
                                        cmocka_unit_test(all_kernels_of_a_call_are_timed),
-                                       cmocka_unit_test(a_missing_library_is_told)};
+                                       cmocka_unit_test(a_missing_library_is_told),
+                                       cmocka_unit_test(a_plan_without_it_does_not_open_it)};
     return cmocka_run_group_tests_name("library", tests, use_fresh_cache, drop_cache);
 }
 #else

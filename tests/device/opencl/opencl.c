@@ -561,6 +561,7 @@ static void errors_have_names(void **state)
     assert_string_equal(tuff__cl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
     assert_int_equal(tuff__cl_fail(CL_INVALID_WORK_GROUP_SIZE, "clSomething"), TUFF_E_LIMIT);
     assert_string_equal(tuff_error(), "clSomething: CL_INVALID_WORK_GROUP_SIZE (-54)");
+    assert_int_equal(tuff__cl_fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an enqueued command"), TUFF_E_USAGE);
     assert_int_equal(tuff__cl_fail(-77777, "clSomething"), TUFF_E_UNSUPPORTED);
     assert_non_null(strstr(tuff_error(), "-77777"));
 }
