@@ -58,6 +58,16 @@ static bool is_over_budget(const driver_device *device, int type, uint64_t size)
     return available > 0 && size > available;
 }
 
+/* Buffers of the device need no mapping: copies reach them, too. A driver may be short of address space. */
+static tuff_status map_memory(driver_device *device, vulkan_memory_kind kind, vulkan_memory *memory)
+{
+    const VkResult result =
+        device->vk->vkMapMemory(device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped);
+    if (result < 0)
+        memory->mapped = NULL;
+    return kind == MEMORY_HOST || result == VK_ERROR_DEVICE_LOST ? tuff__vulkan_check(result, "vkMapMemory") : TUFF_OK;
+}
+
 static tuff_status allocate_type(driver_device *device, int type, vulkan_memory_kind kind, vulkan_memory *memory)
 {
     const VkMemoryPropertyFlags flags = device->physical.memory.memoryTypes[type].propertyFlags;
@@ -68,22 +78,30 @@ static tuff_status allocate_type(driver_device *device, int type, vulkan_memory_
         .memoryTypeIndex = (uint32_t)type,
     };
     TRY(VULKAN(device->vk, vkAllocateMemory, device->handle, &info, NULL, &memory->handle));
-    if (kind == MEMORY_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT))
-        TRY(VULKAN(device->vk, vkMapMemory, device->handle, memory->handle, 0, VK_WHOLE_SIZE, 0, &memory->mapped));
-    return TUFF_OK;
+    return kind == MEMORY_HOST || (device->mapped && flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)
+               ? map_memory(device, kind, memory)
+               : TUFF_OK;
 }
 
-/* Tries every type that the device can use, its own memory first. */
+/* Tries every type that the device can use: first those with room by the driver's own account, the device's own memory
+   before others; then the rest, because a device may have only one heap. */
 static tuff_status allocate_anywhere(driver_device *device, uint32_t allowed, int first, vulkan_memory *memory)
 {
-    tuff_status status = allocate_type(device, first, MEMORY_ANYWHERE, memory);
-    for (uint32_t left = allowed & ~(UINT32_C(1) << first); status == TUFF_E_OOM_DEVICE && !memory->handle && left;) {
-        const int type = find_type(&device->physical.memory, left, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
-        if (type < 0)
-            break;
-        left &= ~(UINT32_C(1) << type);
-        status = allocate_type(device, type, MEMORY_ANYWHERE, memory);
-    }
+    tuff_status status = TUFF_E_OOM_DEVICE;
+    uint32_t untried = allowed;
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t left = untried; left && status == TUFF_E_OOM_DEVICE && !memory->handle;) {
+            int type = first;
+            if (!(left >> first & 1))
+                type = find_type(&device->physical.memory, left, 0, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+            if (type < 0)
+                break;
+            left &= ~(UINT32_C(1) << type);
+            if (pass == 0 && is_over_budget(device, type, memory->size))
+                continue;
+            untried &= ~(UINT32_C(1) << type);
+            status = allocate_type(device, type, MEMORY_ANYWHERE, memory);
+        }
     return status;
 }
 

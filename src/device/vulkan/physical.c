@@ -405,6 +405,14 @@ static void describe_driver(const vulkan_physical *physical, tuff_device_info *i
         info->driver[length - 1] = 0;
 }
 
+/* Whether kernels can have the operations that the self-test's probe and the kernels for subgroups use. */
+static bool has_subgroups(const VkPhysicalDeviceSubgroupProperties *subgroup)
+{
+    const VkSubgroupFeatureFlags needed = VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    return subgroup->supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
+           (subgroup->supportedOperations & needed) == needed;
+}
+
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info)
 {
     const VkPhysicalDeviceProperties *properties = &physical->properties.properties;
@@ -419,8 +427,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     describe_widths(physical, info);
     info->local_is_global = properties->vendorID == VENDOR_ARM;
     info->watchdog = info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
-    info->subgroup_size =
-        physical->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT ? physical->subgroup.subgroupSize : 0;
+    info->subgroup_size = has_subgroups(&physical->subgroup) ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =
         info->subgroup_size > 0 && physical->subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;

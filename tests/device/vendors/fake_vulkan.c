@@ -124,6 +124,8 @@ static void fill_property(const fake_vulkan_device *self, VkBaseOutStructure *at
         subgroup->subgroupSize = self->width;
         subgroup->supportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
         subgroup->supportedOperations = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+        if (!self->only_shuffles)
+            subgroup->supportedOperations |= VK_SUBGROUP_FEATURE_BALLOT_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
     }
     if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES) {
         VkPhysicalDeviceSubgroupSizeControlProperties *sizes = it;
@@ -341,6 +343,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL map(VkDevice device, VkDeviceMemory memory
                                           VkMemoryMapFlags flags, void **out)
 {
     (void)device, (void)at, (void)size, (void)flags;
+    if (fake_vulkan.refuses_maps && fake_vulkan.type == 0)
+        return VK_ERROR_MEMORY_MAP_FAILED;
     *out = ((object *)(uintptr_t)memory)->bytes;
     return VK_SUCCESS;
 }

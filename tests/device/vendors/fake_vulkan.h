@@ -22,6 +22,7 @@ typedef struct fake_vulkan_device {
     bool is_incoherent;           /* mapped memory needs flushes and invalidations */
     bool has_budget;
     uint32_t width, least_width, most_width; /* subgroup widths; least and most 0: none can be required */
+    bool only_shuffles;                      /* of the operations of subgroups */
     uint32_t bindings;                       /* storage buffers per kernel; 0: very many */
     uint32_t multiprocessors;                /* VK_NV_shader_sm_builtins */
     uint32_t engines, arrays, units;         /* VK_AMD_shader_core_properties */
@@ -36,6 +37,7 @@ typedef struct fake_vulkan_state {
     bool is_lost;           /* fences return VK_ERROR_DEVICE_LOST */
     uint64_t budget, usage; /* of the device's own memory */
     uint64_t room;          /* bytes of it that vkAllocateMemory has left */
+    bool refuses_maps;      /* of the memory allocated last, if it is the device's own */
     uint32_t width;         /* required subgroup width of the last pipeline; 0: none */
     uint32_t type;          /* memory type of the last allocation */
     int destroyed;          /* destroyed objects */
