@@ -168,11 +168,18 @@ typedef struct cached_files {
     uint64_t size;
 } cached_files;
 
-static bool is_program(const char *name)
+static bool has_extension(const char *name, const char *extension)
 {
-    static const char extension[] = ".program";
-    const size_t length = strlen(name);
-    return length >= sizeof extension && strcmp(name + length - (sizeof extension - 1), extension) == 0;
+    const size_t length = strlen(name), expected = strlen(extension);
+    return length > expected && strcmp(name + length - expected, extension) == 0;
+}
+
+/* Marks of programs have a few bytes each, but take a block. */
+static uint64_t size_on_disk(const struct stat *file)
+{
+    enum { BLOCK = 4096 };
+    const uint64_t size = (uint64_t)file->st_size;
+    return size > BLOCK ? size : BLOCK;
 }
 
 static tuff_status add_file(const char *name, void *state)
@@ -181,14 +188,15 @@ static tuff_status add_file(const char *name, void *state)
     char path[PATH_SIZE];
     struct stat found;
     const int length = snprintf(path, sizeof path, "%s/%s", self->folder, name);
-    if (!is_program(name) || length < 0 || length >= (int)sizeof path || tuff__file.lstat(path, &found) != 0 ||
+    const bool is_program = has_extension(name, ".program") || has_extension(name, ".seen");
+    if (!is_program || length < 0 || length >= (int)sizeof path || tuff__file.lstat(path, &found) != 0 ||
         !S_ISREG(found.st_mode))
         return TUFF_OK;
     if (!GROW(self->items, self->count, self->capacity))
         return TUFF_E_OOM_HOST;
     const time_t used = found.st_atime > found.st_mtime ? found.st_atime : found.st_mtime;
     cached_file *file = &self->items[self->count];
-    *file = (cached_file){tuff__strdup(name), used > 0 ? (uint64_t)used : 0, (uint64_t)found.st_size};
+    *file = (cached_file){tuff__strdup(name), used > 0 ? (uint64_t)used : 0, size_on_disk(&found)};
     if (!file->name)
         return TUFF_E_OOM_HOST;
     self->count++;

@@ -707,10 +707,17 @@ static void old_programs_make_way(void **state)
     tuff__program_cache_trim(380000);
     assert_false(is_kept("program", "a"));
     assert_true(is_kept("device", "a record"));
+    tuff__program_cache_store((cache_key){"seen", "e"}, (blob){NULL, 0});
+    assert_true(is_kept("seen", "e"));
+    tuff__program_cache_trim(2 * 100000);
+    assert_true(is_kept("seen", "e"));
     int kept = 0;
     for (int i = 0; i < 4; i++)
         kept += is_kept("program", names[i]);
     assert_int_equal(kept, 1);
+    tuff__program_cache_trim(0); /* marks go, too */
+    assert_false(is_kept("seen", "e"));
+    assert_true(is_kept("device", "a record"));
 }
 
 int main(void)
