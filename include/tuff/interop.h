@@ -115,7 +115,7 @@ typedef struct tuff_opencl_handles {
 /* Creates a device on an application's own OpenCL objects, which are retained until it is closed;
    tuff_device_info::selector is "opencl:wrapped". The queue must be in-order and belong to context and device_id. NULL
    on failure: TUFF_E_USAGE if handles or one of them is NULL or they do not belong together, TUFF_E_UNSUPPORTED for an
-   out-of-order queue, TUFF_E_NO_DEVICE if tuff was built without OpenCL or finds no loader. */
+   out-of-order queue or a device without OpenCL 1.2, a compiler or little-endian numbers, TUFF_E_NO_DEVICE if tuff was built without OpenCL or finds no loader. */
 TUFF_API tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles);
 /* Writes the device's OpenCL objects to handles. They are borrowed: valid until the device is closed, unless the
    application retains them. tuff submits all its work to this queue, so commands that the application enqueues on it

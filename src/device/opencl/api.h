@@ -218,6 +218,8 @@ void tuff__cl_close(driver_device *device);
 const char *tuff__cl_identity(driver_device *device);
 const char *tuff__cl_build_options(driver_device *device);
 
+/* Whether the device has OpenCL 1.2 or later and a compiler, and is little-endian. */
+bool tuff__cl_is_usable(cl_device_id id);
 /* Describes a device of this API, listed or not. */
 tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, tuff_device_info *info);
 /* Fills in what needs no context: identity and limits. */

@@ -53,9 +53,8 @@ static tuff_status platform_text(cl_platform_id id, cl_platform_info parameter, 
     return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetPlatformInfo");
 }
 
-/* Whether the device has OpenCL 1.2 or later and a compiler, and is little-endian. Allocates nothing, so that no device
-   disappears for lack of memory. */
-static bool is_usable(cl_device_id id)
+/* Allocates nothing, so that no device disappears for lack of memory. */
+bool tuff__cl_is_usable(cl_device_id id)
 {
     cl_bool available = CL_FALSE, compiler = CL_FALSE, little_endian = CL_FALSE;
     char version[256] = "";
@@ -76,7 +75,7 @@ static void list_platform(cl_platform_id platform)
     if (tuff__cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICE_LIMIT, ids, &count) != CL_SUCCESS)
         return;
     for (cl_uint i = 0; i < count && i < DEVICE_LIMIT && device_count < DEVICE_LIMIT; i++)
-        if (is_usable(ids[i]))
+        if (tuff__cl_is_usable(ids[i]))
             devices[device_count++] = (listed_device){platform, ids[i]};
 }
 

@@ -25,6 +25,9 @@ static tuff_status fill_device(driver_device *device, const tuff_opencl_handles 
 {
     cl_platform_id platform = NULL;
     device->id = handles->device_id;
+    if (!tuff__cl_is_usable(device->id))
+        return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_opencl: the device needs OpenCL 1.2, a compiler and "
+                                        "little-endian numbers");
     CL_TRY(GetDeviceInfo, (device->id, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &platform, NULL));
     device->platform = platform;
     TRY(tuff__cl_describe_device(platform, device->id, info));
