@@ -1,7 +1,8 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids, never tensors or ops.
-   The files of src/device validate and lock before they call a driver: every slot is called with the device's lock held
-   (except program_create, if compiles_in_parallel is set), with arguments in range and sizes other than 0. A driver
-   returns statuses, with a message made by FAIL; state.c makes the loss of a device permanent. */
+   The files of src/device validate and lock before they call a driver: slots are called with arguments in range and
+   sizes other than 0, and with the device's lock held, except program_create if compiles_in_parallel is set, close, and
+   those that change nothing: identity, build_options, has_upload_queue, library_unavailable_reason. A driver returns
+   statuses, with a message made by FAIL; state.c makes the loss of a device permanent. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
