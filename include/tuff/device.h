@@ -85,7 +85,7 @@ typedef struct tuff_device_info {
     uint32_t max_subgroup_size;
     uint32_t matrix_state;     /* a tuff_matrix_state */
     bool local_is_global;      /* GPUs: local memory lies in global memory, behind caches, as on Mali */
-    bool units_estimated;      /* the driver does not report compute_units: derived from the device's name */
+    bool units_estimated;      /* the driver does not report compute_units: derived from an Intel GPU's name, else 16 */
     bool writes_directly;      /* the host can write directly to all of the device's own memory */
     uint64_t memory_available; /* part of memory_size available to this process when the device was described; 0: the
                                   driver does not report it */

@@ -34,7 +34,7 @@ const char *tuff_vulkan_requirements(void)
            "(VK_KHR_8bit_storage) for single 8-bit and 16-bit elements, shaderFloat16 and shaderInt8 "
            "(VK_KHR_shader_float16_int8), subgroupSizeControl and computeFullSubgroups (VK_EXT_subgroup_size_control), "
            "timelineSemaphore (VK_KHR_timeline_semaphore), cooperativeMatrix (VK_KHR_cooperative_matrix or "
-           "VK_NV_cooperative_matrix) with vulkanMemoryModel, pipelineExecutableInfo "
+           "VK_NV_cooperative_matrix) with vulkanMemoryModel and Vulkan 1.2, pipelineExecutableInfo "
            "(VK_KHR_pipeline_executable_properties), shaderInt16, shaderInt64, VK_KHR_shader_float_controls";
 }
 

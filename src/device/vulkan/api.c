@@ -63,8 +63,6 @@ static const struct {
     {                           \
         result, status, #result \
     }
-    ROW(VK_NOT_READY, TUFF_E_TIMEOUT),
-    ROW(VK_TIMEOUT, TUFF_E_TIMEOUT),
     ROW(VK_ERROR_OUT_OF_HOST_MEMORY, TUFF_E_OOM_HOST),
     ROW(VK_ERROR_OUT_OF_DEVICE_MEMORY, TUFF_E_OOM_DEVICE),
     ROW(VK_ERROR_OUT_OF_POOL_MEMORY, TUFF_E_OOM_DEVICE),

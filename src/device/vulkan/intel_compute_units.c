@@ -1,6 +1,6 @@
-/* The compute units of GPUs whose Vulkan drivers do not report them: Intel's. Found by the marketing name, in vector
+/* The compute units of GPUs whose Vulkan drivers do not report them. Intel's are found by the marketing name, in vector
    engines (execution units), as Intel's OpenCL driver counts them, so that the cost model neither takes integrated
-   graphics for a card nor the reverse. */
+   graphics for a card nor the reverse. All others get the same number. */
 #include <string.h>
 
 #include "device/vulkan/state.h"
@@ -44,7 +44,6 @@ static const struct {
     {"UHD Graphics 770", 32},
     {"UHD Graphics 730", 24},
     {"UHD Graphics 750", 32},
-    {"UHD Graphics 6", 24},
     {"HD Graphics 6", 24},
     {"HD Graphics 5", 24},
     {"Iris(R) Plus", 48},

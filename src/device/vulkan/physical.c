@@ -209,10 +209,12 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
         CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
-    const bool khr_matrices = can_use(list, "VK_KHR_cooperative_matrix"),
-               nv_matrices = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
+    /* The memory model that they need is core from 1.2 on. */
+    const bool has_model = physical->version >= VK_API_VERSION_1_2,
+               khr_matrices = has_model && can_use(list, "VK_KHR_cooperative_matrix"),
+               nv_matrices = has_model && can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
     physical->has_matrices = khr_matrices || nv_matrices;
-    if (physical->version >= VK_API_VERSION_1_2)
+    if (has_model)
         physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
                                                                   nv_matrices, physical->matrix_shape);
     if (physical->cooperative_matrix) {
@@ -436,9 +438,10 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->matrix_state = !physical->has_matrices             ? TUFF_MATRICES_ABSENT
                          : physical->cooperative_matrix == 0 ? TUFF_MATRICES_OTHER_SIZE
                                                              : TUFF_MATRICES_OFFERED;
-    if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic)
+    if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic) {
         info->cooperative_matrix = physical->cooperative_matrix;
-    memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
+        memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
+    }
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)
