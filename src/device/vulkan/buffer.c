@@ -47,15 +47,8 @@ static tuff_status open_staging(driver_device *device)
     vulkan_staging *staging = &device->staging;
     if (staging->buffer.handle)
         return TUFF_OK;
-    if (!staging->commands[0]) {
-        VkCommandBufferAllocateInfo info = {
-            .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-            .commandPool = device->commands,
-            .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-            .commandBufferCount = STAGING_SLOTS,
-        };
-        TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, staging->commands));
-    }
+    if (!staging->commands[0])
+        TRY(tuff__vulkan_allocate_commands(device, device->commands, STAGING_SLOTS, staging->commands));
     return tuff__vulkan_buffer_create(device, (uint64_t)STAGING_SLOTS * STAGING_SLOT_SIZE, MEMORY_HOST, false,
                                       &staging->buffer);
 }

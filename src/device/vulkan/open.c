@@ -183,7 +183,7 @@ static void destroy_objects(driver_device *device)
         device->vk->vkDestroyCommandPool(device->handle, device->commands, NULL);
     if (device->upload_commands)
         device->vk->vkDestroyCommandPool(device->handle, device->upload_commands, NULL);
-    if (!device->is_wrapped)
+    if (!device->is_wrapped && !device->has_leaks)
         device->vk->vkDestroyDevice(device->handle, NULL);
 }
 

@@ -201,5 +201,7 @@ void tuff__vulkan_drop_program(driver_device *device, driver_program *program)
 {
     if (device->lost || tuff__vulkan_is_done(device, device->leaked_use))
         destroy_objects(device, program);
+    else
+        device->has_leaks = true;
     tuff__free(program);
 }

@@ -101,7 +101,10 @@ bool tuff__vulkan_settle(driver_device *device, uint64_t ticket)
     for (int attempt = 0; attempt < 3 && !device->lost && !device->hung; attempt++)
         if (wait_within(device, ticket, device->wait_limit) == TUFF_OK)
             return true;
-    return device->lost || tuff__vulkan_is_done(device, ticket);
+    if (device->lost || tuff__vulkan_is_done(device, ticket))
+        return true;
+    device->has_leaks = true;
+    return false;
 }
 
 /* Submits under the application's lock if the queue is an application's. */
@@ -177,11 +180,10 @@ void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle)
     device->marks[device->submitted % MAX_IN_FLIGHT] = mark;
 }
 
-void tuff__vulkan_unmark(driver_device *device, const vulkan_partition *partition)
+void tuff__vulkan_unmark(driver_device *device, const driver_recording *recording)
 {
-    for (int i = 0; i < MAX_IN_FLIGHT && partition->shares; i++)
-        if (device->marks[i].shares >= partition->shares &&
-            device->marks[i].shares < partition->shares + partition->part_count)
+    for (int i = 0; i < MAX_IN_FLIGHT; i++)
+        if (device->marks[i].owner == recording)
             device->marks[i] = (pace_mark){0};
 }
 
@@ -220,7 +222,7 @@ bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence)
     }
     if (result == VK_SUCCESS || device->lost)
         return true;
-    device->has_stuck_upload = true;
+    device->has_stuck_upload = device->has_leaks = true;
     return false;
 }
 
@@ -235,6 +237,18 @@ void tuff__vulkan_barrier(const driver_device *device, VkCommandBuffer commands,
                          VK_ACCESS_TRANSFER_WRITE_BIT,
     };
     device->vk->vkCmdPipelineBarrier(commands, from, work_stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+tuff_status tuff__vulkan_allocate_commands(const driver_device *device, VkCommandPool pool, uint32_t count,
+                                           VkCommandBuffer *out)
+{
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = count,
+    };
+    return VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, out);
 }
 
 tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage)

@@ -250,16 +250,10 @@ static void free_commands(driver_device *device, vulkan_partition *partition)
 static tuff_status record_partition(driver_device *device, driver_recording *recording, const command *commands,
                                     vulkan_partition *partition)
 {
-    VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = device->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = (uint32_t)partition->segment_count,
-    };
     VkCommandBuffer *buffers = tuff__calloc((size_t)partition->segment_count + 1, sizeof(VkCommandBuffer));
     tuff_status status = buffers ? TUFF_OK : TUFF_E_OOM_HOST;
     if (status == TUFF_OK && partition->segment_count)
-        status = VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, buffers);
+        status = tuff__vulkan_allocate_commands(device, device->commands, (uint32_t)partition->segment_count, buffers);
     for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
         partition->segments[i].commands = buffers[i];
     for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
@@ -319,7 +313,7 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
         destroy_objects(device, recording);
     else if (recording->last_use > device->leaked_use)
         device->leaked_use = recording->last_use;
-    tuff__vulkan_unmark(device, &recording->partition);
+    tuff__vulkan_unmark(device, recording);
     tuff__vulkan_partition_free(&recording->partition);
     tuff__free(recording->commands);
     tuff__free(recording->sets);
@@ -359,10 +353,11 @@ static tuff_status submit_segment(driver_device *device, driver_recording *recor
     const bool is_idle = device->pace.is_on && tuff__vulkan_is_done(device, device->submitted);
     TRY(tuff__vulkan_submit(device, segment->commands, &recording->last_use));
     if (device->pace.is_on)
-        tuff__vulkan_mark(
-            device,
-            (pace_mark){.shares = recording->partition.shares + segment->first, .count = segment->end - segment->first},
-            is_idle);
+        tuff__vulkan_mark(device,
+                          (pace_mark){.owner = recording,
+                                      .shares = recording->partition.shares + segment->first,
+                                      .count = segment->end - segment->first},
+                          is_idle);
     return TUFF_OK;
 }
 

@@ -19,17 +19,6 @@ struct driver_staging {
     bool has_upload;   /* the semaphore is signalled, or will be, and nothing waits for it yet */
 };
 
-static tuff_status allocate_commands(driver_device *device, VkCommandPool pool, VkCommandBuffer *out)
-{
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    return VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, out);
-}
-
 static tuff_status create_semaphore(driver_device *device, VkSemaphore *out)
 {
     const VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
@@ -39,11 +28,11 @@ static tuff_status create_semaphore(driver_device *device, VkSemaphore *out)
 static tuff_status fill_staging(driver_device *device, uint64_t size, bool sends, driver_staging *self)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    TRY(allocate_commands(device, device->commands, &self->commands));
+    TRY(tuff__vulkan_allocate_commands(device, device->commands, 1, &self->commands));
     TRY(tuff__vulkan_buffer_create(device, size, MEMORY_HOST, sends, &self->buffer));
     if (!sends)
         return TUFF_OK;
-    TRY(allocate_commands(device, device->upload_commands, &self->upload_commands));
+    TRY(tuff__vulkan_allocate_commands(device, device->upload_commands, 1, &self->upload_commands));
     TRY(VULKAN(device->vk, vkCreateFence, device->handle, &fence, NULL, &self->upload_fence));
     TRY(create_semaphore(device, &self->upload_semaphore));
     return tuff__vulkan_buffer_create(device, size, MEMORY_ANYWHERE, true, &self->device_buffer);
@@ -125,9 +114,8 @@ static tuff_status renew_semaphore(driver_device *device, driver_staging *self)
 {
     device->vk->vkDestroySemaphore(device->handle, self->upload_semaphore, NULL);
     self->upload_semaphore = VK_NULL_HANDLE;
-    TRY(create_semaphore(device, &self->upload_semaphore));
     self->has_upload = false;
-    return TUFF_OK;
+    return create_semaphore(device, &self->upload_semaphore);
 }
 
 /* Transfer-only queues have no stage for kernels, so this command buffer has none of the usual barriers. */

@@ -117,7 +117,8 @@ struct driver_device {
     bool lost;
     const char *lost_in;       /* the function that first reported the loss */
     _Atomic bool hung;         /* also read while programs are made, concurrently with other calls */
-    bool has_stuck_upload;     /* an upload did not end in time: the device is never destroyed */
+    bool has_stuck_upload;     /* an upload did not end in time: nothing of the device is destroyed */
+    bool has_leaks; /* objects were leaked, so the VkDevice is not destroyed: their memory would go with it */
     bool mapped;               /* buffers live in memory that host and device both reach */
     bool reads_through_copies; /* reads go through copies: a card's memory is slow to read across the bus */
     bool collects_statistics;  /* pipelines are created with statistics */
@@ -236,13 +237,15 @@ tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool 
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
 /* Records the predicted time of the last ticket; is_idle: nothing was in flight before. */
 void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle);
-void tuff__vulkan_unmark(driver_device *device, const vulkan_partition *partition);
+void tuff__vulkan_unmark(driver_device *device, const driver_recording *recording);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* Whether work up to ticket is done; does not wait. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);
 /* Waits for work before its objects are destroyed. Returns false if it may still run: the objects must then be
    leaked. */
 bool tuff__vulkan_settle(driver_device *device, uint64_t ticket);
+tuff_status tuff__vulkan_allocate_commands(const driver_device *device, VkCommandPool pool, uint32_t count,
+                                           VkCommandBuffer *out);
 /* tuff__vulkan_begin begins a command buffer, ordered after all work submitted earlier; tuff__vulkan_end ends it, with
    its writes visible to the host. */
 tuff_status tuff__vulkan_begin(const driver_device *device, VkCommandBuffer commands, VkCommandBufferUsageFlags usage);

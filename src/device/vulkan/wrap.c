@@ -24,28 +24,28 @@ static tuff_status check_handles(const tuff_vulkan_handles *handles)
     return TUFF_OK;
 }
 
-static tuff_status check_versions(const vulkan_api *vk, const tuff_vulkan_handles *handles)
+static tuff_status check_version(const char *what, uint32_t version)
 {
-    VkPhysicalDeviceProperties properties;
-    vk->vkGetPhysicalDeviceProperties(handles->physical_device, &properties);
-    const uint32_t device = properties.apiVersion, instance = handles->api_version;
-    if (device >= VK_API_VERSION_1_1 && (!instance || instance >= VK_API_VERSION_1_1))
-        return TUFF_OK;
-    const uint32_t low = device < VK_API_VERSION_1_1 ? device : instance;
-    return FAIL(TUFF_E_UNSUPPORTED, "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s has version %u.%u",
-                device < VK_API_VERSION_1_1 ? "device" : "instance", VK_API_VERSION_MAJOR(low),
-                VK_API_VERSION_MINOR(low));
+    return version >= VK_API_VERSION_1_1
+               ? TUFF_OK
+               : FAIL(TUFF_E_UNSUPPORTED,
+                      "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s has version %u.%u", what,
+                      VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
 }
 
 static tuff_status connect(driver_device *device, const tuff_vulkan_handles *handles, tuff_device_info *info)
 {
     vulkan_api *vk = &device->application_vk;
+    VkPhysicalDeviceProperties properties;
+    /* First, because an old instance also lacks functions. */
+    TRY(check_version("instance", handles->api_version ? handles->api_version : VK_API_VERSION_1_1));
     /* Vulkan's type of this function returns a function pointer. */
     memcpy(&vk->vkGetInstanceProcAddr, &handles->get_instance_proc, sizeof vk->vkGetInstanceProcAddr);
     TRY(tuff__vulkan_load_instance(vk, handles->instance));
     device->vk = vk;
     device->is_wrapped = true;
-    TRY(check_versions(vk, handles));
+    vk->vkGetPhysicalDeviceProperties(handles->physical_device, &properties);
+    TRY(check_version("device", properties.apiVersion));
     TRY(tuff__vulkan_examine(vk, handles->physical_device, handles, &device->physical));
     device->application = *handles;
     device->application.extensions = NULL;
@@ -132,12 +132,6 @@ static tuff_status import_semaphore(const driver_device *device, const driver_si
    after every semaphore. */
 static tuff_status create_entry_barrier(driver_device *device)
 {
-    const VkCommandBufferAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = device->commands,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                             .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     const VkMemoryBarrier barrier = {
@@ -148,7 +142,7 @@ static tuff_status create_entry_barrier(driver_device *device)
     };
     const VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
     VkCommandBuffer commands = NULL;
-    TRY(VULKAN(device->vk, vkAllocateCommandBuffers, device->handle, &info, &commands));
+    TRY(tuff__vulkan_allocate_commands(device, device->commands, 1, &commands));
     tuff_status status = VULKAN(device->vk, vkBeginCommandBuffer, commands, &begin);
     if (status == TUFF_OK) {
         device->vk->vkCmdPipelineBarrier(commands, all, all | VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0,

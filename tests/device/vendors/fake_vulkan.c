@@ -253,6 +253,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAlloca
 {
     (void)device, (void)memory;
     fake_vulkan.destroyed++;
+    fake_vulkan.devices++;
 }
 
 static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue *out)

@@ -41,6 +41,7 @@ typedef struct fake_vulkan_state {
     uint32_t width;         /* required subgroup width of the last pipeline; 0: none */
     uint32_t type;          /* memory type of the last allocation */
     int destroyed;          /* destroyed objects */
+    int devices;            /* destroyed VkDevices */
     int copies;             /* calls of vkCmdCopyBuffer */
     bool is_fresh;          /* the caches were invalidated and not flushed since */
     int flushes, stale;     /* all flushes, and those without a prior invalidation */

@@ -90,7 +90,11 @@ static void programs_outlive_leaked_recordings(void **state)
     tuff__program_release(device, other.program);
     assert_int_equal(fake_vulkan.destroyed, destroyed + 3); /* pipeline and layouts */
     tuff__storage_release(memory);
+    const int destroyed_devices = fake_vulkan.devices;
     tuff_device_close(device);
+    assert_int_equal(fake_vulkan.devices, destroyed_devices); /* it still has objects */
+    tuff_device_close(tuff_device_open("vulkan:0"));
+    assert_int_equal(fake_vulkan.devices, destroyed_devices + 1);
 }
 
 int main(void)

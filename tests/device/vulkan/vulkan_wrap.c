@@ -357,6 +357,8 @@ static void refuse_wrong_handles(application *app)
     handles = app->handles;
     handles.api_version = VK_API_VERSION_1_0;
     refuse(&handles, TUFF_E_UNSUPPORTED, "needs Vulkan 1.1, but the instance has version 1.0");
+    handles.get_instance_proc = find_nothing; /* as of an instance that lacks functions */
+    refuse(&handles, TUFF_E_UNSUPPORTED, "the instance has version 1.0");
     handles = app->handles;
     handles.queue_family = 31;
     refuse(&handles, TUFF_E_USAGE, "queue family 31");
