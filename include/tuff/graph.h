@@ -199,9 +199,9 @@ TUFF_API tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t off
 /* Enqueues one run and returns without waiting for it. Every input must have been written at least once; inputs keep
    their values from run to run. If the driver refuses to launch a candidate that the tuner found, the run fails; the
    tuner records that, and plans compiled afterwards use the next best candidate or the default. Waits for earlier runs
-   if much work is pending, and on Vulkan now and then to divide the work into other parts. A run that fails, for example
-   because such a wait ends with TUFF_E_TIMEOUT, may have enqueued a part of its work and changed some of the arrays that
-   the plan assigns: write them again or load a checkpoint. */
+   if much work is pending, and on Vulkan now and then to divide the work into other parts. A run that fails, for
+   example because such a wait ends with TUFF_E_TIMEOUT, may have enqueued a part of its work and changed some of the
+   arrays that the plan assigns: write them again or load a checkpoint. */
 TUFF_API tuff_status tuff_plan_run(tuff_plan *plan);
 /* Waits for the runs enqueued so far, then copies an output's size bytes to data. TUFF_E_USAGE if the plan has no such
    output, size is not the output's, or no run has been enqueued yet. */

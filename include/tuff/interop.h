@@ -115,7 +115,8 @@ typedef struct tuff_opencl_handles {
 /* Creates a device on an application's own OpenCL objects, which are retained until it is closed;
    tuff_device_info::selector is "opencl:wrapped". The queue must be in-order and belong to context and device_id. NULL
    on failure: TUFF_E_USAGE if handles or one of them is NULL or they do not belong together, TUFF_E_UNSUPPORTED for an
-   out-of-order queue or a device without OpenCL 1.2, a compiler or little-endian numbers, TUFF_E_NO_DEVICE if tuff was built without OpenCL or finds no loader. */
+   out-of-order queue or a device without OpenCL 1.2, a compiler or little-endian numbers, TUFF_E_NO_DEVICE if tuff was
+   built without OpenCL or finds no loader. */
 TUFF_API tuff_device *tuff_device_wrap_opencl(const tuff_opencl_handles *handles);
 /* Writes the device's OpenCL objects to handles. They are borrowed: valid until the device is closed, unless the
    application retains them. tuff submits all its work to this queue, so commands that the application enqueues on it
@@ -126,10 +127,11 @@ TUFF_API tuff_status tuff_device_unwrap_opencl(tuff_device *device, tuff_opencl_
 /* Makes tuff's later work on the device wait until the event is complete. Enqueues the wait and returns. event is a
    cl_event of the device's context, possibly a user event; the queue of its command must have been flushed. It may be
    released at once. If the event ends in an error, so does the work after it, as far as the driver reports it, and a
-   wait of the host for that work fails with TUFF_E_USAGE. A wait of the host gives up with TUFF_E_TIMEOUT: for work that has not begun after 240 s, for work that runs after 30 s
-   without progress. tuff_plan_run also waits if much work is pending: completion of the event must not depend on what
-   the thread that runs plans does next, nor on another call for this device. TUFF_E_USAGE if an argument is NULL or the
-   event belongs to another context, TUFF_E_UNSUPPORTED if the device is not an OpenCL device. */
+   wait of the host for that work fails with TUFF_E_USAGE. A wait of the host gives up with TUFF_E_TIMEOUT: for work
+   that has not begun after 240 s, for work that runs after 30 s without progress. tuff_plan_run also waits if much work
+   is pending: completion of the event must not depend on what the thread that runs plans does next, nor on another call
+   for this device. TUFF_E_USAGE if an argument is NULL or the event belongs to another context, TUFF_E_UNSUPPORTED if
+   the device is not an OpenCL device. */
 TUFF_API tuff_status tuff_opencl_enqueue_wait(tuff_device *device, void *event);
 /* Writes to *event a cl_event that is complete when all work enqueued so far has finished, for use in wait lists of
    other queues of the context. The caller owns it and calls clReleaseEvent. Errors as above; *event is then

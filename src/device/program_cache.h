@@ -21,8 +21,8 @@ void tuff__program_cache_drop(cache_key key);
 
 /* How many bytes of programs may stay in the folder when a tuner is done with it. */
 #define CACHE_LIMIT ((uint64_t)1 << 30)
-/* If the programs, and the marks of those seen, take more than `limit` bytes, removes the least recently used ones (read or written) until half of
-   that is left. */
+/* If the programs, and the marks of those seen, take more than `limit` bytes, removes the least recently used ones
+   (read or written) until half of that is left. */
 void tuff__program_cache_trim(uint64_t limit);
 
 #endif

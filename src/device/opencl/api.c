@@ -38,8 +38,8 @@ const char *tuff__cl_load(void)
     return NULL;
 }
 
-/* What an error means to the layers above. After DEVICE_LOST the context is unusable. An error in a wait list is that of
-   an application's event (tuff_opencl_enqueue_wait): tuff's own events report what happened themselves. */
+/* What an error means to the layers above. After DEVICE_LOST the context is unusable. An error in a wait list is that
+   of an application's event (tuff_opencl_enqueue_wait): tuff's own events report what happened themselves. */
 #define OPENCL_ERRORS(X)                                \
     X(DEVICE_NOT_FOUND, NO_DEVICE)                      \
     X(DEVICE_NOT_AVAILABLE, DEVICE_LOST)                \

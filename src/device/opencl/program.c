@@ -9,8 +9,8 @@
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
-/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2), and drivers are trusted with
-   that, except PoCL: its devices share one LLVM in the process, which is called by one thread at a time. */
+/* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2), and drivers are trusted
+   with that, except PoCL: its devices share one LLVM in the process, which is called by one thread at a time. */
 static mutex compiler_lock = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
