@@ -215,8 +215,9 @@ static const char *get_text(reader *from, const char *name)
 
 static uint64_t read_integer(reader *from, const json_t *value)
 {
-    from->damaged |= value && !json_is_integer(value);
-    return (uint64_t)json_integer_value(value);
+    const json_int_t number = json_integer_value(value);
+    from->damaged |= value && (!json_is_integer(value) || number < 0 || number > 999999999999999999);
+    return (uint64_t)number;
 }
 
 static uint64_t get_number(reader *from, const char *name)
@@ -235,7 +236,7 @@ static hash128 get_hash(reader *from, const char *name)
 static void read_win(reader *from, tune_record *out)
 {
     const json_t *quartiles = json_object_get(from->object, "ns"), *top = json_object_get(from->object, "top");
-    from->damaged |= json_array_size(quartiles) != 3;
+    from->damaged |= json_array_size(quartiles) != 3 || (top && !json_is_array(top));
     for (size_t i = 0; i < 3; i++)
         out->nanoseconds[i] = read_integer(from, json_array_get(quartiles, i));
     for (size_t i = 0; i < RUNNERS_UP; i++)
@@ -461,11 +462,11 @@ static bool parse_canonical(char *body, size_t size, tune_record *out)
 }
 
 /* Replaces former names of tunables in a candidate by their current names, because candidates are compared as texts. */
-static tuff_status rename_candidate(arena *texts, tune_record *out)
+static tuff_status rename_candidate(arena *texts, const char **candidate)
 {
     tune_config config;
     text name = {0};
-    if (!tuff__has_former_name(out->candidate) || tuff__config_parse(out->candidate, &config) != TUFF_OK)
+    if (!tuff__has_former_name(*candidate) || tuff__config_parse(*candidate, &config) != TUFF_OK)
         return TUFF_OK;
     tuff__config_format(&config, &name);
     const tuff_status status = tuff__text_status(&name);
@@ -473,7 +474,7 @@ static tuff_status rename_candidate(arena *texts, tune_record *out)
     tuff__text_free(&name);
     if (copy == NULL)
         return TUFF_E_OOM_HOST;
-    out->candidate = copy;
+    *candidate = copy;
     return TUFF_OK;
 }
 
@@ -494,7 +495,9 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
         *state = LINE_GOOD;
     else
         TRY(read_json(body, size, texts, out, state));
-    return rename_candidate(texts, out);
+    for (size_t i = 0; i < RUNNERS_UP; i++)
+        TRY(rename_candidate(texts, &out->runners_up[i]));
+    return rename_candidate(texts, &out->candidate);
 }
 
 bool tuff__record_is_seed(const tune_record *win)

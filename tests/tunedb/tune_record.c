@@ -1,5 +1,6 @@
 /* Records as lines: the quick parser and the JSON parser agree on every line, and no control characters are
    accepted. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,6 +188,33 @@ static void older_lines_are_read(void **state)
     tuff__arena_free(&texts);
 }
 
+/* JSON of other tools: numbers that a line of record.h cannot have, and other members in place of arrays. */
+static void numbers_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *member;
+        line_state wanted;
+    } cases[] = {{"\"ts\":5", LINE_GOOD},
+                 {"\"ts\":-5", LINE_MALFORMED},
+                 {"\"ts\":999999999999999999", LINE_GOOD},
+                 {"\"ts\":1000000000000000000", LINE_MALFORMED},
+                 {"\"ts\":5,\"top\":{}", LINE_MALFORMED},
+                 {"\"ts\":5,\"top\":[]", LINE_GOOD}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const hash128 key = tuff__hash_text("op");
+        arena texts = {0};
+        tune_record found;
+        char body[512];
+        (void)snprintf(body, sizeof body,
+                       "{\"t\": \"win\",\"e\":\"%016" PRIx64 "%016" PRIx64 "\",\"k\":\"%016" PRIx64 "%016" PRIx64
+                       "\",\"op\":\"op\",\"c\":\"\",\"ns\":[1,2,3],%s}",
+                       key.high, key.low, key.high, key.low, cases[i].member);
+        assert_int_equal(read_body(body, &texts, &found), cases[i].wanted);
+        tuff__arena_free(&texts);
+    }
+}
+
 /* Candidates with names of an earlier version get today's names, by which records are compared. */
 static void former_candidates_have_todays_names(void **state)
 {
@@ -196,12 +224,15 @@ static void former_candidates_have_todays_names(void **state)
         text line = {0};
         arena texts = {0};
         record.candidate = "map.stream_mebibytes=16;map.local_size=8";
+        record.runners_up[1] = "map.stream_mebibytes=32";
         assert_int_equal(tuff__record_write(&record, &line), TUFF_OK);
         char body[2048];
         (void)snprintf(body, sizeof body, "%s", tuff__text_get(&line) + 9);
         body[strcspn(body, "\n")] = 0;
         assert_int_equal(read_body(body, &texts, &found), LINE_GOOD);
         assert_string_equal(found.candidate, "map.local_size=8;map.nontemporal_mib=16");
+        if (kind == RECORD_WIN)
+            assert_string_equal(found.runners_up[1], "map.nontemporal_mib=32");
         assert_true(expect_agreement(body));
         tuff__text_free(&line);
         tuff__arena_free(&texts);
@@ -245,6 +276,7 @@ int main(void)
         cmocka_unit_test(records_come_back_whole),
         cmocka_unit_test(both_parsers_agree),
         cmocka_unit_test(older_lines_are_read),
+        cmocka_unit_test(numbers_out_of_range_are_refused),
         cmocka_unit_test(former_candidates_have_todays_names),
         cmocka_unit_test(texts_that_move_the_cursor_are_refused),
     };
