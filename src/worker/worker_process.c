@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "base/thread.h"
 
@@ -135,6 +136,7 @@ static pid_t poll_process(pid_t id, int *status)
 int tuff__worker_reap(worker_process *self, uint64_t grace)
 {
     enum { STEP = 2000000 };
+    static const uint64_t patience = 5000000000;
     int status = -1;
     if (self->id == 0)
         return -1;
@@ -145,10 +147,13 @@ int tuff__worker_reap(worker_process *self, uint64_t grace)
     for (; found == 0 && tuff__nanoseconds() < end; found = poll_process(self->id, &status))
         tuff__sleep(STEP);
     if (found == 0) {
-        (void)kill(self->id, SIGKILL);
-        for (found = poll_process(self->id, &status); found == 0; found = poll_process(self->id, &status))
+        (void)kill(-self->id, SIGKILL);
+        const uint64_t killed = tuff__nanoseconds();
+        while ((found = poll_process(self->id, &status)) == 0 && tuff__nanoseconds() - killed < patience)
             tuff__sleep(STEP);
     }
+    if (found == 0) /* it hangs in a driver, where a process cannot be killed */
+        tuff__log(TUFF_LOG_WARNING, "tune: worker %d does not end", (int)self->id);
     *self = (worker_process){.fd = -1};
     return found > 0 ? status : -1;
 }

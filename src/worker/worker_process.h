@@ -21,8 +21,9 @@ extern const char *tuff__worker_own_path;
 /* Starts the process in a process group of its own, with a socket as stdin, no stdout, and the program's stderr.
    TUFF_E_IO if that fails. */
 tuff_status tuff__worker_spawn(const char *path, worker_process *out);
-/* Closes the socket, waits up to grace nanoseconds for the process to end, kills it if it has not, and reaps it.
-   Returns the status from waitpid, or -1 if it was reaped elsewhere. Does nothing if there is no process. */
+/* Closes the socket, waits up to grace nanoseconds for the process to end, kills it and its group if it has not, and
+   reaps it. Returns the status from waitpid, or -1 if it was reaped elsewhere or does not even end when it is killed.
+   Does nothing if there is no process. */
 int tuff__worker_reap(worker_process *self, uint64_t grace);
 
 /* Returns the limit from TUFF_TUNE_WATCHDOG in nanoseconds, which applies to silence and to a step; `default_limit` if

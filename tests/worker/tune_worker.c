@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "each_device.h"
 #include "faulty_worker.h"
 #include "processes.h"
+#include "worker/worker_process.h"
 
 static void compile(subject_plan *self, tuff_device *device, tuff_tune_isolation isolate)
 {
@@ -330,6 +332,32 @@ static void a_worker_ends_with_its_program(void **state)
     for_drawn_api(0, kill_program);
 }
 
+/* What a worker has started, such as a driver's compiler, is killed with it. */
+static void the_children_of_a_worker_end_too(void **state)
+{
+    (void)state;
+    char path[700], child[700];
+    worker_process process;
+    (void)snprintf(path, sizeof path, "%s/worker", cache_folder());
+    (void)snprintf(child, sizeof child, "%s/child", cache_folder());
+    FILE *script = fopen(path, "w");
+    assert_non_null(script);
+    assert_true(fprintf(script, "#!/bin/sh\nsleep 600 &\necho $! >'%s.new'\nmv '%s.new' '%s'\nwait\n", child, child,
+                        child) > 0);
+    assert_int_equal(fclose(script), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(tuff__worker_spawn(path, &process), TUFF_OK);
+    FILE *written = NULL;
+    for (int i = 0; i < 3000 && !(written = fopen(child, "r")); i++)
+        (void)usleep(10000);
+    int id = 0;
+    const bool found = written && fscanf(written, "%d", &id) == 1;
+    (void)tuff__worker_reap(&process, 0);
+    assert_true(found && id > 0);
+    (void)fclose(written);
+    expect_gone(id, 5000);
+}
+
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
@@ -342,6 +370,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(a_worker_ends_with_its_program),
         cmocka_unit_test(without_a_worker_nothing_is_measured),
         cmocka_unit_test(what_ends_a_worker_is_not_tried),
+        cmocka_unit_test(the_children_of_a_worker_end_too),
         cmocka_unit_test(there_are_a_few_workers_at_most),
     };
     if (!find_own_program())
