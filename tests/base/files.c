@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -21,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/file/file.h"
 #include "base/file/list.h"
+#include "base/file/lock.h"
 #include "failing_memory.h"
 #include "faulty_files.h"
 #include "scratch_folder.h"
@@ -427,6 +429,24 @@ static void remove_temporary(void)
     removals--;
 }
 
+/* A child that was forked while the lock was held does not keep it. */
+static void unlocking_ends_the_lock_of_children_too(void **state)
+{
+    (void)state;
+    file_lock held, again;
+    assert_int_equal(tuff__file_lock(scratch_path("x.lock"), 0, &held), TUFF_OK);
+    const pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            (void)pause();
+    tuff__file_unlock(&held);
+    const tuff_status status = tuff__file_lock(scratch_path("x.lock"), 0, &again);
+    tuff__file_unlock(&again);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(status, TUFF_OK);
+}
+
 /* Simulates another writer's cleanup between the creation of a file and its lock. */
 static int flock_late(int fd, int operation)
 {
@@ -632,6 +652,7 @@ int main(void)
         SCRATCH_TEST(the_old_file_survives_every_failure_of_writing),
         SCRATCH_TEST(a_process_that_dies_leaves_the_old_or_the_new_file),
         SCRATCH_TEST(only_leftovers_are_removed),
+        SCRATCH_TEST(unlocking_ends_the_lock_of_children_too),
         SCRATCH_TEST(without_locks_nothing_is_removed),
         SCRATCH_TEST(file_systems_without_links_get_a_copy),
         SCRATCH_TEST(names_of_temporary_files_that_exist_are_passed_over),

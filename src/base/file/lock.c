@@ -79,8 +79,13 @@ tuff_status tuff__file_lock(const char *path, uint64_t timeout, file_lock *out)
 
 void tuff__file_unlock(file_lock *lock)
 {
-    if (lock->fd >= 0)
-        (void)tuff__file.close(lock->fd); /* also releases the lock */
+    if (lock->fd < 0)
+        return;
+    /* Closing would not release the lock while a child that was forked meanwhile has the file open. */
+    int result = -1;
+    UNINTERRUPTED(result, tuff__file.flock(lock->fd, LOCK_UN));
+    (void)result;
+    (void)tuff__file.close(lock->fd);
     lock->fd = -1;
 }
 
