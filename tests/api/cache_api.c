@@ -17,6 +17,8 @@
 #include "cache_records.h"
 #include "each_device.h"
 #include "failing_memory.h"
+#include "tunedb/folder.h"
+#include "tunedb/kernel_hash.h"
 
 static void nothing_is_known_at_first(void **state)
 {
@@ -285,6 +287,65 @@ static void better_evidence_is_kept(void **state)
     free(b);
 }
 
+/* Adds a winner of KEY(128); kernel_hash: NULL for today's. */
+static void add_from(const char *source, const char *kernel_hash, uint64_t samples, const char *candidate,
+                     uint64_t median)
+{
+    char today[KERNEL_HASH_SIZE];
+    tune_store *store;
+    tune_record record = tuff__record_make(RECORD_WIN, BOARD("24.3"), KEY(128), candidate);
+    record.kernel_hash = kernel_hash ? kernel_hash : tuff__kernel_hash("matmul", today);
+    record.source = source;
+    record.samples = samples;
+    record.nanoseconds[1] = median;
+    record.default_nanoseconds = 4000;
+    assert_int_equal(tuff__tune_open(BOARD("24.3"), &store), TUFF_OK);
+    assert_int_equal(tuff__store_add(store, &record), TUFF_OK);
+    assert_string_equal(tuff__store_error(store), "");
+    tuff__store_close(store);
+}
+
+static char *export_and_forget(const char *name)
+{
+    char *path = strdup(in_cache(name));
+    tuff_cache *cache = open_cache(NULL);
+    assert_int_equal(tuff_cache_export(cache, path, TUFF_CACHE_EXPORT_ALL, NULL), TUFF_OK);
+    tuff_cache_close(cache);
+    shell("rm -rf '%s/tune'", cache_folder());
+    return path;
+}
+
+/* What was measured on the spot is kept, even if an imported winner has more samples. */
+static void the_order_of_files_does_not_matter(void **state)
+{
+    (void)state;
+    add_from("live", NULL, 10, ROWS(4), 1500);
+    char *live = export_and_forget("live");
+    add_from("import", NULL, 30, ROWS(5), 1400);
+    char *imported = export_and_forget("imported");
+    for (int first = 0; first < 2; first++) {
+        conflict seen = {0};
+        const char *files[] = {first == 0 ? live : imported, first == 0 ? imported : live};
+        assert_int_equal(tuff_cache_merge(files, 2, in_cache("merged"), note_conflict, &seen, NULL), TUFF_OK);
+        assert_true(seen.count == 1 && seen.kept == 1500 && seen.left_out == 1400);
+    }
+    free(live);
+    free(imported);
+}
+
+/* A newer seed of other kernel texts decides nothing, and hides no winner. */
+static void seeds_hide_no_winner_from_manifests(void **state)
+{
+    (void)state;
+    tuff_cache_exported out;
+    add_from("live", NULL, 20, ROWS(4), 1500);
+    add_from("seed", "0123456789abcdef", 20, ROWS(5), 1400);
+    tuff_cache *cache = open_cache(NULL);
+    assert_int_equal(tuff_cache_export(cache, in_cache("lock"), TUFF_CACHE_EXPORT_MANIFEST, &out), TUFF_OK);
+    assert_true(out.pins == 1 && out.left_out == 0);
+    tuff_cache_close(cache);
+}
+
 static void what_is_old_goes(void **state)
 {
     (void)state;
@@ -433,6 +494,8 @@ int main(void)
         cmocka_unit_test_setup(what_is_exported_can_be_imported, forget_all),
         cmocka_unit_test_setup(strange_files_are_told, forget_all),
         cmocka_unit_test_setup(better_evidence_is_kept, forget_all),
+        cmocka_unit_test_setup(the_order_of_files_does_not_matter, forget_all),
+        cmocka_unit_test_setup(seeds_hide_no_winner_from_manifests, forget_all),
         cmocka_unit_test_setup(what_is_old_goes, forget_all),
         cmocka_unit_test_setup(every_line_is_checked, forget_all),
         cmocka_unit_test_setup(memory_may_run_out, forget_all),

@@ -18,6 +18,8 @@ typedef struct merging {
    make the result independent of the order of the files. */
 static bool is_better(const tune_record *a, const tune_record *b)
 {
+    if (tuff__record_is_foreign(a, b) || tuff__record_is_foreign(b, a))
+        return tuff__record_is_foreign(b, a);
     if (tuff__record_is_weaker(a, b) || tuff__record_is_weaker(b, a))
         return !tuff__record_is_weaker(a, b);
     if (a->time != b->time)

@@ -46,12 +46,19 @@ static bool decides_choice(const tune_record *record)
     return record->kind == RECORD_PIN || (record->kind == RECORD_WIN && !tuff__record_is_seed(record));
 }
 
+/* Returns the hash of the texts that the record's family has today, or NULL if its key cannot be read. */
+static const char *todays_kernels(const tune_record *record, char *out)
+{
+    tune_key key;
+    return tuff__key_parse(record->op, &key) == TUFF_OK ? tuff__kernel_hash(key.family, out) : NULL;
+}
+
 /* Whether an earlier wanted store decides what the key runs with in this environment. */
-static bool is_locked_earlier(const tuff_cache *self, int index, const tune_record *record)
+static bool is_locked_earlier(const tuff_cache *self, int index, const tune_record *record, const char *kernels)
 {
     for (int i = 0; i < index; i++) {
         const tune_store *store = self->files[i].store;
-        const tune_record *win = tuff__store_winner(store, record->environment, record->key, NULL);
+        const tune_record *win = tuff__store_winner(store, record->environment, record->key, kernels);
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
         if (self->files[i].is_wanted && (is_pinned || (win && decides_choice(win))))
             return true;
@@ -94,13 +101,16 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
     const tune_store *store = self->files[index].store;
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
+        char kernel_hash[KERNEL_HASH_SIZE];
+        const char *kernels =
+            record->kind == RECORD_WIN || record->kind == RECORD_PIN ? todays_kernels(record, kernel_hash) : NULL;
         const bool is_pinned = tuff__store_pin(store, record->environment, record->key) != NULL;
-        const bool is_newest =
-            record->kind == RECORD_PIN || tuff__store_winner(store, record->environment, record->key, NULL) == record;
+        const bool is_newest = record->kind == RECORD_PIN ||
+                               tuff__store_winner(store, record->environment, record->key, kernels) == record;
         const bool is_chosen = decides_choice(record) && is_newest && (record->kind == RECORD_PIN || !is_pinned);
         if (record->kind == RECORD_ENVIRONMENT)
             TRY(write_record(to, record));
-        else if (is_chosen && !is_locked_earlier(self, index, record))
+        else if (is_chosen && !is_locked_earlier(self, index, record, kernels))
             TRY(lock_key(to, self, store, record));
     }
     return TUFF_OK;
