@@ -18,12 +18,15 @@
 #include "base/file/file.h"
 #include "base/file/error.h"
 #include "base/hash.h"
+#include "base/thread.h"
 #include "tunedb/journal_format.h"
 
 static_assert(sizeof(journal_slot) == JOURNAL_PAGE, "a place of a journal is one page");
 
 /* The most journals that one process can have. */
 enum { MAX_NAMES = 64 };
+
+static mutex naming = MUTEX_INITIALIZER; /* held from the choice of a name until a file has it */
 
 struct journal {
     journal_slot *places; /* JOURNAL_PLACES of them; NULL if there is no file */
@@ -203,9 +206,13 @@ static tuff_status make_file(journal *self, const char *folder)
         return FAIL(TUFF_E_IO, "no cache folder");
     tuff__journal_describe_owner(&owner);
     TRY(make_folder(folder, self->path));
-    TRY(choose_path(folder, &owner, self->path));
-    TRY(write_pages(self->path, &owner));
-    const tuff_status status = map_pages(self);
+    tuff__lock(&naming);
+    tuff_status status = choose_path(folder, &owner, self->path);
+    if (status == TUFF_OK)
+        status = write_pages(self->path, &owner);
+    tuff__unlock(&naming);
+    TRY(status);
+    status = map_pages(self);
     if (status) {
         unmap_file(self);
         (void)tuff__file.unlink(self->path);
