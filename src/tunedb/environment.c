@@ -164,9 +164,7 @@ tuff_status tuff__environment_parse(const char *source, tune_environment *out)
     return TUFF_OK;
 }
 
-/* Copies a device's name without the version that software devices put in brackets: "llvmpipe (LLVM 15.0.6, 256
-   bits)". */
-static void copy_name_without_version(char *out, size_t size, const char *device)
+void tuff__environment_unversioned_device(const char *device, char *out, size_t size)
 {
     const char *bracket = strchr(device, '(');
     while (bracket && !(strchr(bracket, '.') && strchr(bracket, '.') < bracket + strcspn(bracket, ")")))
@@ -186,8 +184,8 @@ static bool has_same_limits(const tune_environment *a, const tune_environment *b
 static bool is_same_device(const tune_environment *a, const tune_environment *b)
 {
     char first[128], second[128];
-    copy_name_without_version(first, sizeof first, a->device);
-    copy_name_without_version(second, sizeof second, b->device);
+    tuff__environment_unversioned_device(a->device, first, sizeof first);
+    tuff__environment_unversioned_device(b->device, second, sizeof second);
     return strcmp(first, second) == 0 && strcmp(a->backend, b->backend) == 0 && strcmp(a->platform, b->platform) == 0 &&
            strcmp(a->kind, b->kind) == 0 && strcmp(a->system, b->system) == 0 && a->vendor == b->vendor &&
            a->device_id == b->device_id && has_same_limits(a, b);

@@ -32,6 +32,10 @@ const char *tuff__environment_text(const tune_environment *environment, char *bu
    skipped. */
 tuff_status tuff__environment_parse(const char *source, tune_environment *out);
 
+/* Copies a device's name without the version that software devices put in brackets: "llvmpipe (LLVM 15.0.6, 256
+   bits)". */
+void tuff__environment_unversioned_device(const char *device, char *out, size_t size);
+
 /* How well a result from one environment applies to another, best first. */
 typedef enum likeness {
     LIKENESS_SAME,

@@ -34,19 +34,28 @@ static size_t add_word(char *out, size_t used, size_t size, const char *word)
     return used;
 }
 
-const char *tuff__tune_store_name(const char *environment, char *out)
+/* Appends the words with which a store's name begins; a device's version is left out if so wanted. Returns the length,
+   without a dash at the end. */
+static size_t add_device(const char *environment, bool with_version, char *out)
 {
     tune_environment parts;
-    const hash128 hash = tuff__hash_text(environment);
+    char device[sizeof parts.device];
     size_t used = 0;
     if (tuff__environment_parse(environment, &parts) == TUFF_OK) {
         used = add_word(out, 0, 16, parts.backend);
         out[used++] = '-';
-        used = add_word(out, used, STORE_NAME_SIZE - 32, parts.device);
+        tuff__environment_unversioned_device(parts.device, device, sizeof device);
+        used = add_word(out, used, STORE_NAME_SIZE - 32, with_version ? parts.device : device);
     } else {
         used = add_word(out, 0, STORE_NAME_SIZE - 32, "device");
     }
-    used -= out[used - 1] == '-';
+    return used - (out[used - 1] == '-');
+}
+
+const char *tuff__tune_store_name(const char *environment, char *out)
+{
+    const hash128 hash = tuff__hash_text(environment);
+    const size_t used = add_device(environment, true, out);
     (void)snprintf(out + used, STORE_NAME_SIZE - used, "-%08" PRIx32 ".jsonl", (uint32_t)(hash.high >> 32));
     return out;
 }
@@ -163,6 +172,7 @@ tuff_status tuff__tune_visit_stores(store_visitor visitor, void *state)
 
 typedef struct opening {
     char name[STORE_NAME_SIZE]; /* of the environment's store */
+    char stem[STORE_NAME_SIZE]; /* how the names of the shipped stores of the device begin, whatever its version */
     tune_stores *out;
 } opening;
 
@@ -183,8 +193,7 @@ static tuff_status open_one(const char *path, bool is_shipped, void *state)
     opening *self = state;
     tune_store *store = NULL;
     const char *name = strrchr(path, '/') + 1;
-    const size_t stem = (size_t)(strrchr(self->name, '-') - self->name) + 1;
-    if (is_shipped ? strncmp(name, self->name, stem) != 0 : strcmp(name, self->name) == 0)
+    if (is_shipped ? strncmp(name, self->stem, strlen(self->stem)) != 0 : strcmp(name, self->name) == 0)
         return TUFF_OK;
     const tuff_status status = is_shipped ? tuff__store_load_shipped(path, &store) : tuff__store_open(path, &store);
     if (status != TUFF_OK)
@@ -198,6 +207,8 @@ tuff_status tuff__tune_open_stores(const char *environment, bool with_other_envi
     opening self = {.out = out};
     *out = (tune_stores){0};
     (void)tuff__tune_store_name(environment, self.name);
+    const size_t length = add_device(environment, false, self.stem);
+    (void)snprintf(self.stem + length, sizeof self.stem - length, "-");
     tuff_status status = tuff__tune_open(environment, &first);
     if (status == TUFF_OK)
         status = append(out, first);

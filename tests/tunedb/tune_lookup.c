@@ -465,6 +465,12 @@ static void stores_live_in_the_cache_folder(void **state)
     assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&fixture_board), true, &stores), TUFF_OK);
     assert_int_equal(stores.count, 3);
     tuff__tune_close_stores(&stores);
+    /* Versions in names are ignored: what is shipped for another version applies. */
+    snprintf(other.device, sizeof other.device, "llvmpipe (LLVM 19.1.7, 256 bits)");
+    scratch_write("share/tune/opencl-llvmpipe-llvm-15-0-6-256-bits-01234567.jsonl", "", 0);
+    assert_int_equal(tuff__tune_open_stores(ENVIRONMENT_TEXT(&other), false, &stores), TUFF_OK);
+    assert_int_equal(stores.count, 2);
+    tuff__tune_close_stores(&stores);
 }
 
 static int warnings;
