@@ -126,7 +126,10 @@ static finding examine(const winner_task *item, char *why, size_t size)
     if (found == EVALUATION_GOOD && item->win->candidate[0]) {
         const double ratio = race(&by, &baseline, &winner);
         out = ratio == 0 ? FOUND_GONE : ratio > slower_threshold ? FOUND_SLOWER : FOUND_OK;
-        (void)snprintf(why, size, "%.2f times the default's time", ratio);
+        if (ratio == 0)
+            (void)snprintf(why, size, "it cannot be timed");
+        else
+            (void)snprintf(why, size, "%.2f times the default's time", ratio);
         by.release(by.state, &winner);
     } else if (found == EVALUATION_GOOD) {
         out = FOUND_OK;

@@ -94,6 +94,12 @@ static uint64_t time_of(const tune_record *win)
     return win->candidate[0] ? win->nanoseconds[1] : win->default_nanoseconds;
 }
 
+/* Whether a program would use the entry's winner: those of other kernel texts only start a search. */
+static bool is_current(const entry *item)
+{
+    return item->win && has_current_kernel(item->win);
+}
+
 static json_t *sum_up_plan(entries *all, const model_plans *plans, int index)
 {
     double baseline = 0, tuned = 0;
@@ -101,15 +107,15 @@ static json_t *sum_up_plan(entries *all, const model_plans *plans, int index)
     for (int i = 0; i < all->count; i++) {
         const entry *item = &all->items[i];
         keys += item->calls[index] > 0;
-        known += item->calls[index] > 0 && item->win;
-        if (item->win) {
+        known += item->calls[index] > 0 && is_current(item);
+        if (is_current(item)) {
             baseline += (double)item->calls[index] * (double)item->win->default_nanoseconds;
             tuned += (double)item->calls[index] * (double)time_of(item->win);
         }
     }
     for (int i = 0; i < all->count && baseline > 0; i++) {
         entry *item = &all->items[i];
-        if (!item->win)
+        if (!is_current(item))
             continue;
         const double saved = (double)item->win->default_nanoseconds - (double)time_of(item->win);
         item->saved[index] = (double)item->calls[index] * saved / baseline;
@@ -156,12 +162,8 @@ static json_t *json_times(const uint64_t *times, int count)
 
 static void add_win(json_t *out, const entry *item)
 {
-    char kernel_hash[KERNEL_HASH_SIZE];
-    tune_key key;
     json_t *runners_up = json_array();
     const tune_record *win = item->win;
-    const bool is_current = tuff__key_parse(item->op, &key) == TUFF_OK &&
-                            strcmp(tuff__kernel_hash(key.family, kernel_hash), win->kernel_hash) == 0;
     for (int i = 0; i < RUNNERS_UP; i++)
         if (win->runners_up[i][0])
             (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));
@@ -171,7 +173,7 @@ static void add_win(json_t *out, const entry *item)
                        (json_int_t)win->samples, "default_nanoseconds", (json_int_t)win->default_nanoseconds, "gain",
                        win->candidate[0] ? tuff__record_gain(win) : 1.0, "timed", (json_int_t)win->timed, "spread",
                        json_times(win->spread, SPREAD), "runners_up", runners_up, "source",
-                       cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current));
+                       cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current(item)));
 }
 
 static json_t *json_entry(const tuff_cache *cache, hash128 environment, const entry *item, int steps)
