@@ -466,7 +466,8 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
     self->session->begin = tuff__nanoseconds();
     for (;;) {
         finding found = {.status = TUFF_OK};
-        const tuff_status status = call_measure(self, task, budget, &found);
+        const uint64_t spent = tuff__nanoseconds() - self->session->begin; /* by workers that died */
+        const tuff_status status = call_measure(self, task, spent < budget ? budget - spent : 0, &found);
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status == TUFF_OK && found.lost)
@@ -475,7 +476,7 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
             return found.status;
         TRY(handle_death(self, task->text, status));
         TRY(restart(self));
-        if (self->gave_up || !yield(self, true))
+        if (self->gave_up || tuff__nanoseconds() - self->session->begin >= budget || !yield(self, true))
             return TUFF_OK;
         self->session->stats.measured -= self->session->stats.measured > 0; /* the same key will be measured again */
     }

@@ -26,7 +26,6 @@
 #include "worker/worker_process.h"
 #include "tools/tune/verbs.h"
 #include "autotune/guard.h"
-#include "tunedb/tidy.h"
 
 #define SECOND UINT64_C(1000000000)
 #define MAX_JOB ((size_t)1 << 31)
@@ -385,8 +384,8 @@ static void end(server *self)
         tuff__session_close_device(session);
     else
         tuff_device_close(self->device);
-    if (session->store && session->stats.measured > 0 && tuff__store_tidy(session->store, TIDY_LIMIT) != TUFF_OK)
-        tuff__log(TUFF_LOG_INFO, "tune: cannot compact the cache: %s", tuff_error());
+    if (session->store)
+        tuff__session_tidy(session);
     tuff__session_close_stores(session);
     tuff__ipc_free(&self->in);
     tuff_set_log(NULL, NULL);
