@@ -111,7 +111,7 @@ bool tuff__tunable_accepts(tunable parameter, int value)
     const tunable_info *info = tuff__tunable_info(parameter);
     const tunable_exception *all = tuff__tunable_exceptions(&count);
     bool found = (value & (value - 1)) == 0 || tuff__tunable_is_loop(parameter) || tuff__tunable_is_choice(parameter) ||
-                 strcmp(info->name, "vectors") == 0;
+                 parameter == TUNABLE_matmul_register_vectors || parameter == TUNABLE_column_register_vectors;
     for (int kind = KERNELS_OPENCL_CPU; kind <= KERNELS_GPU; kind++)
         found = found || info->values[kind] == value;
     for (int i = 0; i < count; i++)

@@ -116,6 +116,7 @@ static void other_texts_are_refused(void **state)
         {"matmul_register.tile_rows=33", TUFF_E_LIMIT, "tile_rows=33 is outside the range 1 to 32"},
         {"matmul_register.tile_rows=0", TUFF_E_LIMIT, "1 to 32"},
         {"attention_local.queries=20", TUFF_E_LIMIT, "queries=20 is not a power of two"},
+        {"attention_local.vectors=3", TUFF_E_LIMIT, "vectors=3 is not a power of two"},
         {"map.item_elements=9999999", TUFF_E_LIMIT, "0 to 65536"},
         {"map.item_elements=99999999999999999999", TUFF_E_FORMAT, "expected kernel.name=value"},
         {"map.local_size=-1", TUFF_E_FORMAT, "expected kernel.name=value"},
