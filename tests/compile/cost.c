@@ -93,6 +93,27 @@ static void blocks_in_local_memory(tuff_device *device)
     end(&many);
 }
 
+/* Groups are smaller by default where the device does not allow those of the table. */
+static void small_groups(tuff_device *device)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.local_is_global = false;
+    as.compute_units = 32;
+    as.max_group_size = 64;
+    as.local_memory_size = 65536;
+    tuff__device_override_info(device, &as);
+    product rows = {.graph = tuff_graph_create(device)};
+    tuff_tensor *x = tuff_input(rows.graph, "x", TUFF_F32, TUFF_SHAPE(4, 512));
+    tuff_output(rows.graph, "y", tuff_softmax(x, 1));
+    rows.plan =
+        tuff_compile(rows.graph, &(tuff_compile_options){.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}});
+    assert_non_null(rows.plan);
+    assert_int_equal(tuff__plan_tasks_create(rows.plan, &rows.tasks), TUFF_OK);
+    assert_true(cost_of(&rows, "") > 0);
+    end(&rows);
+}
+
 /* The terms of both operands are spread over many pages, so that copies pay and are the default. */
 static void terms_in_many_pages(tuff_device *device)
 {
@@ -123,6 +144,12 @@ static void blocks_in_local_memory_are_told_apart(void **state)
     for_each_driver(blocks_in_local_memory);
 }
 
+static void groups_fit_the_device(void **state)
+{
+    (void)state;
+    for_each_driver(small_groups);
+}
+
 static void copies_pay_where_terms_lie_in_many_pages(void **state)
 {
     (void)state;
@@ -134,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_in_registers_are_told_apart),
         cmocka_unit_test(blocks_in_local_memory_are_told_apart),
+        cmocka_unit_test(groups_fit_the_device),
         cmocka_unit_test(copies_pay_where_terms_lie_in_many_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Kernel policies: see the header. */
 #include "compile/schedule/kernel_policy.h"
 
+#include <string.h>
+
 bool tuff__uses_registers(const kernel_policy *policy)
 {
     const tuff_family family = tuff__family(policy);
@@ -9,13 +11,25 @@ bool tuff__uses_registers(const kernel_policy *policy)
     return policy->target.avoids_local_memory;
 }
 
-int tuff__tunable_device_default(const kernel_policy *policy, tunable name)
+/* Returns the table's default for the device. */
+static int table_default(const kernel_policy *policy, tunable name)
 {
     const tuff_device_info *info = policy->target.info;
     if (!policy->target.is_cpu || !tuff__uses_registers(policy))
         return tuff__tunable_default(name, KERNELS_GPU, info->vendor_id);
     return tuff__tunable_default(name, policy->target.items_are_lanes ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU,
                                  info->vector_width);
+}
+
+int tuff__tunable_device_default(const kernel_policy *policy, tunable name)
+{
+    const char *own = tuff__tunable_info(name)->name;
+    const int most = (int)policy->target.info->max_group_size;
+    int value = table_default(policy, name);
+    if (strcmp(own, "local_size") == 0 || strcmp(own, "wide_size") == 0)
+        while (value > most && value > 1)
+            value /= 2;
+    return value;
 }
 
 /* Returns the configuration's value, else the default. */

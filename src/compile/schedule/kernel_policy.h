@@ -20,7 +20,7 @@ typedef struct kernel_policy {
 int tuff__tunable_value(const kernel_policy *policy, tunable name);
 /* The same if the default depends on the task's shape, not on the table. */
 int tuff__tunable_value_or(const kernel_policy *policy, tunable name, int by_default);
-/* Returns the table's default for the device. */
+/* Returns the table's default for the device; sizes of groups are made to fit it. */
 int tuff__tunable_device_default(const kernel_policy *policy, tunable name);
 /* The family of kernels and the library, from the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
