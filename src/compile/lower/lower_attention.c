@@ -55,7 +55,7 @@ static int64_t choose_panel(const attention *job)
 /* Returns the largest number of vectors, up to `most`, that divides a width in whole vectors; 1 if there is none. */
 static int choose_columns(int64_t width, int vec, int most)
 {
-    int columns = most;
+    int columns = width < vec ? 1 : most;
     while (columns > 1 && width / vec % columns != 0)
         --columns;
     return columns;

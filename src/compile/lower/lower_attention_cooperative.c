@@ -12,7 +12,6 @@ typedef struct units {
     int shape[3], lanes;
     bool is_padded;    /* lines of tiles are padded, as in the text for these units */
     bool in_registers; /* scores are kept in registers */
-    tuff_dtype dtype;
     int subgroups, rows, keys; /* rows: blocks of queries of a subgroup */
     int depth, width;
     int carried, others; /* carried: widths of the keys and values that pass through registers; others: registers for
@@ -172,7 +171,6 @@ static units tile_of_table(const attention *job)
                  .is_padded = is_padded(info),
                  .in_registers = has_known_layout(info) &&
                                  tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
-                 .dtype = tuff__attention_factor_dtype(job),
                  .depth = power_of_2(job->q.width),
                  .width = MAX_WIDTH};
     if (out.in_registers) {
