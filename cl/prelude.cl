@@ -93,7 +93,6 @@ FUNCTION uint BF16_BITS(float x)
 }
 
 #define PACK16(low, high) ((low) | ((high) << 16))
-#define PACK8(a, b, c, d) ((a) | ((b) << 8) | ((c) << 16) | ((d) << 24))
 
 #define LOAD_f32(b, i) ((b)[i])
 #define LOAD_i32(b, i) ((b)[i])

@@ -187,7 +187,6 @@ uint BF16_BITS(float x)
 }
 
 #define PACK16(low, high) ((low) | ((high) << 16))
-#define PACK8(a, b, c, d) ((a) | ((b) << 8) | ((c) << 16) | ((d) << 24))
 
 // The bits of element i of a narrow buffer: an array of the narrow type, or of the words that hold it.
 #ifdef NARROW_STORAGE
