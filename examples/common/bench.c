@@ -91,7 +91,7 @@ static tuff_status add_profile(tuff_plan *plan, step_times *times)
     return status;
 }
 
-/* The profiled step must not be part of the loss: its plan may have run twice. */
+/* The profiled step must not be part of the loss: its plan has run several times. */
 static tuff_status print_profile(training *self)
 {
     step_times times = {.wall = 0};

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "api/tuner.h"
-#include "tunedb/record.h"
 
 /* Whether the kernel reads an operand as 16-bit elements. Not so if a producer computes the operand's elements,
    whatever the producer reads. */
@@ -165,10 +164,8 @@ tuff_status tuff_plan_run_timed(tuff_plan *plan, uint64_t *nanoseconds, uint64_t
     if (nanoseconds == NULL || kernel_nanoseconds == NULL)
         return FAIL(TUFF_E_USAGE, "run: no place for the times");
     TRY(warm_up(plan));
-    executable *self = &plan->executable;
-    const bool is_merged = self->persistent.commands != NULL;
-    const int count = is_merged ? self->persistent.command_count : self->command_count - self->setup_count;
-    command *commands = is_merged ? self->persistent.commands : self->commands + self->setup_count;
+    int count;
+    command *commands = tuff__executable_run_commands(&plan->executable, &count);
     uint64_t *times = tuff__calloc((size_t)count, sizeof *times);
     const tuff_status status =
         times == NULL ? TUFF_E_OOM_HOST : run_timed(plan, commands, count, times, NULL, nanoseconds);

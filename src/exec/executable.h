@@ -23,7 +23,8 @@ typedef struct task_record {
 typedef struct executable {
     launch_list launches; /* set before recording; owned */
     storage *parameters;
-    program **programs; /* one per launch; NULL for copies, and for launches that run only in a persistent kernel */
+    program **programs; /* one per launch; NULL for copies, and for launches that run only in a persistent kernel, which
+                           is behind them */
     command *commands;
     persistent_launches persistent;
     recording *setup, *recording; /* setup: the copies kept between runs; NULL if there are none */
@@ -50,6 +51,8 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
 /* Gets the programs of all launches, also of those that run in persistent kernels, so that the executable's commands
    can be recorded one by one. */
 tuff_status tuff__executable_complete_programs(executable *self);
+/* Returns the commands of a run as they are recorded: without those of setup, and merged. */
+command *tuff__executable_run_commands(const executable *self, int *count);
 /* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. */
 int tuff__executable_refused_launch(const executable *self, const recording *recorded);
 /* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */

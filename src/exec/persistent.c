@@ -74,11 +74,11 @@ static double estimate(const executable *self, int index)
 }
 
 /* A function may not contain barriers, which some bodies have whose items work together. */
-static bool is_mergeable(const executable *self, int index)
+static bool can_be_function(const executable *self, int index)
 {
     const launch *kernel = &self->launches.launches[index];
     return self->commands[index].kind == COMMAND_DISPATCH && kernel->subgroup_size == 0 && kernel->cooperative == 0 &&
-           strstr(self->records[index].source, "BARRIER();") == NULL && estimate(self, index) <= LONGEST_LAUNCH;
+           strstr(self->records[index].source, "BARRIER();") == NULL;
 }
 
 static int find_buffer(const merged_run *run, const driver_buffer *buffer)
@@ -123,21 +123,16 @@ static tuff_status end_run(merger *self)
     return TUFF_OK;
 }
 
-/* The run stays empty if a single launch has too many buffers. */
-static void begin_run(merger *self, int index, int limit)
+/* Whether the launch is now part of the run. An empty run stays empty if a launch alone has too many buffers. */
+static bool extend_run(merger *self, int index, double seconds, int limit)
 {
-    self->current = (merged_run){.first = index, .seconds = estimate(self->executable, index)};
-    self->current.count = add_buffers(&self->current, &self->executable->commands[index], limit);
-}
-
-static bool extend_run(merger *self, int index, int limit)
-{
-    const double seconds = estimate(self->executable, index);
-    if (self->current.count == 0 || self->current.seconds + seconds > LONGEST_DISPATCH ||
-        !add_buffers(&self->current, &self->executable->commands[index], limit))
+    merged_run *run = &self->current;
+    if (run->count == 0)
+        *run = (merged_run){.first = index};
+    if (run->seconds + seconds > LONGEST_DISPATCH || !add_buffers(run, &self->executable->commands[index], limit))
         return false;
-    ++self->current.count;
-    self->current.seconds += seconds;
+    ++run->count;
+    run->seconds += seconds;
     return true;
 }
 
@@ -146,12 +141,13 @@ static tuff_status find_runs(merger *self)
     const uint32_t bindings = self->executable->launches.policy.target.info->max_bindings;
     const int limit = (int)bindings - FIXED_BINDINGS;
     for (int i = self->executable->setup_count; i < self->executable->command_count; ++i) {
-        if (!is_mergeable(self->executable, i)) {
-            TRY(end_run(self));
-        } else if (!extend_run(self, i, limit)) {
-            TRY(end_run(self));
-            begin_run(self, i, limit);
-        }
+        const double seconds = estimate(self->executable, i);
+        const bool is_mergeable = seconds <= LONGEST_LAUNCH && can_be_function(self->executable, i);
+        if (is_mergeable && extend_run(self, i, seconds, limit))
+            continue;
+        TRY(end_run(self));
+        if (is_mergeable)
+            (void)extend_run(self, i, seconds, limit);
     }
     return end_run(self);
 }
@@ -251,6 +247,11 @@ static tuff_status compose(const merger *self, text *out)
     return tuff__text_status(out);
 }
 
+static program **program_of(const merger *self)
+{
+    return &self->executable->programs[self->executable->command_count];
+}
+
 static tuff_status get_program(merger *self, const recording_options *options)
 {
     text source = {0};
@@ -264,8 +265,8 @@ static tuff_status get_program(merger *self, const recording_options *options)
         status = options->before_program(options->state, &request);
     tuff_device *device = self->executable->launches.device;
     if (status == TUFF_OK)
-        status = options->before_program == NULL ? tuff__program_get(device, &request, &self->made->program)
-                                                 : tuff__program_prepare(device, &request, NULL, &self->made->program);
+        status = options->before_program == NULL ? tuff__program_get(device, &request, program_of(self))
+                                                 : tuff__program_prepare(device, &request, NULL, program_of(self));
     tuff__text_free(&source);
     return status;
 }
@@ -316,7 +317,7 @@ static void add_dispatch(merger *self, const merged_run *run, int first_row)
     persistent_launches *made = self->made;
     command *into = &made->commands[made->command_count];
     *into = (command){.kind = COMMAND_DISPATCH,
-                      .program = tuff__program_driver(made->program),
+                      .program = tuff__program_driver(*program_of(self)),
                       .group_count = count_workers(self, run),
                       .binding_count = FIXED_BINDINGS + self->most_buffers,
                       .word_count = 3,
@@ -328,8 +329,7 @@ static void add_dispatch(merger *self, const merged_run *run, int first_row)
     into->bindings[2] = whole(made->counters, true);
     for (int i = 0; i < self->most_buffers; ++i)
         into->bindings[FIXED_BINDINGS + i] = i < run->buffer_count ? run->buffers[i] : parameters;
-    made->first[made->command_count] = run->first;
-    made->count[made->command_count++] = run->count;
+    made->first[made->command_count++] = run->first;
     for (int i = 0; i < run->count; ++i)
         made->is_member[run->first + i] = true;
 }
@@ -338,8 +338,7 @@ static void add_plain(merger *self, int index)
 {
     persistent_launches *made = self->made;
     made->commands[made->command_count] = self->executable->commands[index];
-    made->first[made->command_count] = index;
-    made->count[made->command_count++] = 1;
+    made->first[made->command_count++] = index;
 }
 
 static void add_commands(merger *self)
@@ -373,10 +372,8 @@ static tuff_status create_memory(merger *self)
     self->rows = tuff__calloc(row_bytes, 1);
     made->commands = tuff__calloc(count, sizeof *made->commands);
     made->first = tuff__calloc(count, sizeof *made->first);
-    made->count = tuff__calloc(count, sizeof *made->count);
     made->is_member = tuff__calloc(count, sizeof *made->is_member);
-    if (self->rows == NULL || made->commands == NULL || made->first == NULL || made->count == NULL ||
-        made->is_member == NULL)
+    if (self->rows == NULL || made->commands == NULL || made->first == NULL || made->is_member == NULL)
         return TUFF_E_OOM_HOST;
     for (int k = 0; k < self->run_count; ++k)
         TRY(add_rows(self, &self->runs[k]));
@@ -415,14 +412,14 @@ tuff_status tuff__persistent_create(executable *self, const recording_options *o
     tuff__free(work.rows);
     if (status == TUFF_OK)
         return TUFF_OK;
-    tuff__persistent_free(self->launches.device, &self->persistent);
+    tuff__persistent_free(&self->persistent);
     if (status != TUFF_E_COMPILE && status != TUFF_E_LIMIT && status != TUFF_E_UNSUPPORTED)
         return status;
     tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
     return TUFF_OK;
 }
 
-void tuff__persistent_complete(executable *self)
+void tuff__persistent_copy_programs(executable *self)
 {
     persistent_launches *made = &self->persistent;
     for (int i = 0; i < made->command_count; ++i)
@@ -430,14 +427,12 @@ void tuff__persistent_complete(executable *self)
             made->commands[i].program = self->commands[made->first[i]].program;
 }
 
-void tuff__persistent_free(tuff_device *device, persistent_launches *self)
+void tuff__persistent_free(persistent_launches *self)
 {
-    tuff__program_release(device, self->program);
     tuff__storage_release(self->rows);
     tuff__storage_release(self->counters);
     tuff__free(self->commands);
     tuff__free(self->first);
-    tuff__free(self->count);
     tuff__free(self->is_member);
     *self = (persistent_launches){.commands = NULL};
 }

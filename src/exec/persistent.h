@@ -12,18 +12,17 @@ struct recording_options;
 typedef struct persistent_launches {
     command *commands;
     int *first; /* by command: the first of the executable's commands that it runs */
-    int *count; /* by command: how many of them */
     int command_count;
     bool *is_member; /* by command of the executable: runs in a persistent kernel */
-    program *program;
     storage *rows, *counters;
 } persistent_launches;
 
-/* Finds the launches to be merged, and makes their program. Leaves self->persistent zero if there are too few of them,
-   or if the driver cannot build the program. The commands of the executable have their bindings, and no programs. */
+/* Finds the launches to be merged, and makes their program, the last of self->programs. Leaves self->persistent zero if
+   there are too few of them, or if the driver cannot build the program. The commands of the executable have their
+   bindings, and no programs. */
 tuff_status tuff__persistent_create(struct executable *self, const struct recording_options *options);
 /* Copies the programs of the other commands, once they are known. */
-void tuff__persistent_complete(struct executable *self);
-void tuff__persistent_free(tuff_device *device, persistent_launches *self);
+void tuff__persistent_copy_programs(struct executable *self);
+void tuff__persistent_free(persistent_launches *self);
 
 #endif

@@ -86,11 +86,8 @@ tuff_status tuff__plan_keys_create(plan_keys *self, int count)
 static void save_programs(tuff_plan *plan)
 {
     const bool launched = plan->has_run || plan->tuning.measured > 0;
-    if (plan->executable.persistent.program != NULL && !plan->discards_binaries)
-        tuff__programs_store(plan->device, &plan->executable.persistent.program, 1, launched,
-                             tuff__nanoseconds() - plan->start_time);
     if (plan->executable.programs != NULL && !plan->discards_binaries)
-        tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count, launched,
+        tuff__programs_store(plan->device, plan->executable.programs, plan->executable.command_count + 1, launched,
                              tuff__nanoseconds() - plan->start_time);
 }
 

@@ -93,15 +93,20 @@ static program_request make_request(const executable *self, int index)
     return tuff__launch_request(&self->launches.launches[index], record->name, record->source);
 }
 
-/* Whether a program of the command's own is needed. */
-static bool needs_program(const executable *self, int index)
+static bool is_merged(const executable *self, int index)
+{
+    return self->persistent.is_member != NULL && self->persistent.is_member[index];
+}
+
+/* Whether a program of the command's own is missing. Merged launches need none, unless they are also to run alone. */
+static bool lacks_program(const executable *self, int index, bool with_merged)
 {
     return self->commands[index].kind == COMMAND_DISPATCH && self->programs[index] == NULL &&
-           (self->persistent.is_member == NULL || !self->persistent.is_member[index]);
+           (with_merged || !is_merged(self, index));
 }
 
 /* Loads or compiles several programs at once, where the driver can do that. */
-static tuff_status prepare_programs(executable *self)
+static tuff_status prepare_programs(executable *self, bool with_merged)
 {
     const size_t capacity = (size_t)self->command_count + 1;
     program_request *requests = tuff__calloc(capacity, sizeof *requests);
@@ -109,11 +114,11 @@ static tuff_status prepare_programs(executable *self)
     int count = 0;
     if (requests != NULL && prepared != NULL) {
         for (int i = 0; i < self->command_count; ++i)
-            if (needs_program(self, i))
+            if (lacks_program(self, i, with_merged))
                 requests[count++] = make_request(self, i);
         tuff__programs_prepare(self->launches.device, requests, count, prepared);
         for (int i = 0, k = 0; i < self->command_count; ++i)
-            if (needs_program(self, i))
+            if (lacks_program(self, i, with_merged))
                 self->programs[i] = prepared[k++];
     }
     const bool complete = requests != NULL && prepared != NULL;
@@ -133,12 +138,12 @@ static tuff_status get_program(executable *self, const recording_options *option
     return TUFF_OK;
 }
 
-static tuff_status get_programs(executable *self, const recording_options *options)
+static tuff_status get_programs(executable *self, const recording_options *options, bool with_merged)
 {
     if (options->before_program == NULL)
-        TRY(prepare_programs(self));
+        TRY(prepare_programs(self, with_merged));
     for (int i = 0; i < self->command_count; ++i) {
-        if (needs_program(self, i))
+        if (lacks_program(self, i, with_merged))
             TRY(get_program(self, options, i));
         if (self->programs[i] != NULL)
             self->commands[i].program = tuff__program_driver(self->programs[i]);
@@ -149,12 +154,14 @@ static tuff_status get_programs(executable *self, const recording_options *optio
 tuff_status tuff__executable_complete_programs(executable *self)
 {
     static const recording_options defaults;
-    persistent_launches *merged = &self->persistent;
-    if (merged->is_member == NULL)
-        return TUFF_OK;
-    for (int i = 0; i < self->command_count; ++i)
-        merged->is_member[i] = false;
-    return get_programs(self, &defaults);
+    return get_programs(self, &defaults, true);
+}
+
+command *tuff__executable_run_commands(const executable *self, int *count)
+{
+    const persistent_launches *merged = &self->persistent;
+    *count = merged->commands != NULL ? merged->command_count : self->command_count - self->setup_count;
+    return merged->commands != NULL ? merged->commands : self->commands + self->setup_count;
 }
 
 int tuff__executable_refused_launch(const executable *self, const recording *recorded)
@@ -162,9 +169,8 @@ int tuff__executable_refused_launch(const executable *self, const recording *rec
     const int refused = tuff__refused_dispatch(self->launches.device, recorded);
     if (refused < 0 || recorded == self->setup)
         return refused;
-    if (self->persistent.commands == NULL)
-        return refused + self->setup_count;
-    return self->persistent.count[refused] == 1 ? self->persistent.first[refused] : -1;
+    const int index = self->persistent.commands != NULL ? self->persistent.first[refused] : refused + self->setup_count;
+    return is_merged(self, index) ? -1 : index;
 }
 
 /* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
@@ -263,21 +269,9 @@ static tuff_status build_commands(executable *self, const recording_options *opt
             bind_buffers(self, &self->launches.launches[i], &self->commands[i]);
     if (options->merges_launches)
         TRY(tuff__persistent_create(self, options));
-    return get_programs(self, options);
-}
-
-/* Records all commands but those of setup. */
-static tuff_status record_commands(executable *self, bool barrier_everywhere)
-{
-    persistent_launches *merged = &self->persistent;
-    tuff_device *device = self->launches.device;
-    if (merged->commands == NULL)
-        return tuff__recording_create(device, self->commands + self->setup_count,
-                                      self->command_count - self->setup_count, barrier_everywhere, false,
-                                      &self->recording);
-    tuff__persistent_complete(self);
-    return tuff__recording_create(device, merged->commands, merged->command_count, barrier_everywhere, false,
-                                  &self->recording);
+    TRY(get_programs(self, options, false));
+    tuff__persistent_copy_programs(self);
+    return TUFF_OK;
 }
 
 /* Drops launches with no groups; they never reach the device. */
@@ -320,12 +314,17 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     if (self->setup_count > 0)
         TRY(tuff__recording_create(self->launches.device, self->commands, self->setup_count,
                                    options->barrier_everywhere, false, &self->setup));
-    return self->setup_count == self->command_count ? TUFF_OK : record_commands(self, options->barrier_everywhere);
+    if (self->setup_count == self->command_count)
+        return TUFF_OK;
+    int run_count;
+    command *run = tuff__executable_run_commands(self, &run_count);
+    return tuff__recording_create(self->launches.device, run, run_count, options->barrier_everywhere, false,
+                                  &self->recording);
 }
 
 static void free_records(executable *self)
 {
-    for (int i = 0; i < self->command_count && self->programs != NULL; ++i)
+    for (int i = 0; i <= self->command_count && self->programs != NULL; ++i)
         tuff__program_release(self->launches.device, self->programs[i]);
     for (int i = 0; i < self->command_count && self->records != NULL; ++i) {
         tuff__free(self->records[i].label);
@@ -342,7 +341,7 @@ void tuff__executable_unrecord(executable *self)
     tuff__recording_destroy(self->launches.device, self->setup);
     tuff__recording_destroy(self->launches.device, self->recording);
     free_records(self);
-    tuff__persistent_free(self->launches.device, &self->persistent);
+    tuff__persistent_free(&self->persistent);
     tuff__storage_release(self->parameters);
     self->setup = self->recording = NULL;
     self->programs = NULL;

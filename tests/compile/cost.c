@@ -71,19 +71,24 @@ static void tiles_in_registers(tuff_device *device)
     end(&matmul);
 }
 
+static void use_gpu(tuff_device *device, uint32_t max_group_size)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    as.local_is_global = false;
+    as.compute_units = 32;
+    as.max_group_size = max_group_size;
+    as.local_memory_size = 65536;
+    tuff__device_override_info(device, &as);
+}
+
 static void blocks_in_local_memory(tuff_device *device)
 {
     static const char small[] = "matmul_local.block_rows=32;matmul_local.block_columns=32",
                       large[] = "matmul_local.block_rows=128;matmul_local.block_columns=128;"
                                 "matmul_local.thread_rows=8;matmul_local.thread_columns=8",
                       thin[] = "matmul_local.thread_rows=2";
-    tuff_device_info as = *tuff__device_info(device);
-    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-    as.local_is_global = false;
-    as.compute_units = 32;
-    as.max_group_size = 1024;
-    as.local_memory_size = 65536;
-    tuff__device_override_info(device, &as);
+    use_gpu(device, 1024);
     /* With enough groups larger blocks read less; too few groups do not occupy all units. */
     product many = begin(device, 4096, 4096, 4096), few = begin(device, 256, 256, 64);
     assert_true(cost_of(&many, large) < cost_of(&many, small));
@@ -96,13 +101,7 @@ static void blocks_in_local_memory(tuff_device *device)
 /* Groups are smaller by default where the device does not allow those of the table. */
 static void small_groups(tuff_device *device)
 {
-    tuff_device_info as = *tuff__device_info(device);
-    as.device_class = TUFF_DEVICE_GPU_DISCRETE;
-    as.local_is_global = false;
-    as.compute_units = 32;
-    as.max_group_size = 64;
-    as.local_memory_size = 65536;
-    tuff__device_override_info(device, &as);
+    use_gpu(device, 64);
     product rows = {.graph = tuff_graph_create(device)};
     tuff_tensor *x = tuff_input(rows.graph, "x", TUFF_F32, TUFF_SHAPE(4, 512));
     tuff_output(rows.graph, "y", tuff_softmax(x, 1));

@@ -175,11 +175,22 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
                         request->name, (unsigned long)request->subgroup_size);
 }
 
+static void enter_compiler(const driver_device *device)
+{
+    if (device->is_pocl)
+        tuff__lock(&compiler_lock);
+}
+
+static void leave_compiler(const driver_device *device)
+{
+    if (device->is_pocl)
+        tuff__unlock(&compiler_lock);
+}
+
 /* How a text is compiled: to a program, or to a unit that is linked later. */
 typedef enum build_result { BUILDS_PROGRAM, BUILDS_UNIT } build_result;
 
-/* length: of the device's build options that apply. PoCL's devices take turns: its compiler is not safe in several
-   threads. */
+/* length: of the device's build options that apply. */
 static cl_int build(const driver_device *device, cl_program program, build_result result, size_t length,
                     bool many_registers, const char *extra_options)
 {
@@ -188,13 +199,11 @@ static cl_int build(const driver_device *device, cl_program program, build_resul
     const bool wants_more_registers = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP");
     snprintf(options, sizeof options, "%.*s%s%s", (int)length, device->build_options,
              wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
-    if (device->is_pocl)
-        tuff__lock(&compiler_lock);
+    enter_compiler(device);
     const cl_int error = result == BUILDS_UNIT
                              ? tuff__cl.CompileProgram(program, 1, &device->id, options, 0, NULL, NULL, NULL, NULL)
                              : tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
-    if (device->is_pocl)
-        tuff__unlock(&compiler_lock);
+    leave_compiler(device);
     return error;
 }
 
@@ -376,12 +385,10 @@ static tuff_status link_units(const program_units *self, cl_program *out)
 {
     driver_device *device = self->device;
     cl_int error = CL_SUCCESS;
-    if (device->is_pocl)
-        tuff__lock(&compiler_lock);
+    enter_compiler(device);
     *out = tuff__cl.LinkProgram(device->context, 1, &device->id, "", (cl_uint)self->count, self->programs, NULL, NULL,
                                 &error);
-    if (device->is_pocl)
-        tuff__unlock(&compiler_lock);
+    leave_compiler(device);
     if (error == CL_SUCCESS && *out)
         return TUFF_OK;
     return *out ? build_failure(device, *out, error, self->request->name) : tuff__cl_fail(error, "clLinkProgram");

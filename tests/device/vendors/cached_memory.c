@@ -47,7 +47,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(partial_writes_leave_their_neighbours)};
     install_fake_vulkan(devices, 1);
-    fake_vulkan.room = UINT64_MAX;
     return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else

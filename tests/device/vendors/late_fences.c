@@ -102,7 +102,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(fences_tell_what_became_of_the_device),
                                        cmocka_unit_test(programs_outlive_leaked_recordings)};
     install_fake_vulkan(devices, 1);
-    fake_vulkan.room = UINT64_MAX;
     return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);
 }
 #else
