@@ -63,17 +63,21 @@ static void log_candidate(void *user, const tune_config *config, tune_evaluation
     tuff__session_log_add(user, config, result, nanoseconds, samples);
 }
 
+/* Whether a configuration is in use until the search ends: found in less time, under another driver, or for other
+   dims. */
+static bool is_known(const tuning_task *task)
+{
+    return task->tier >= TIER_SAME && task->tier <= TIER_NEAREST && tuff__config_count(&task->chosen) > 0;
+}
+
 static tuff_status begin(tuning_task *task)
 {
     const evaluator by = tuff__evaluator_for_task(task);
-    /* The configuration in use until the search ends: found in less time, under another driver, or for other dims. */
-    const bool is_known =
-        task->tier >= TIER_SAME && task->tier <= TIER_NEAREST && tuff__config_count(&task->chosen) > 0;
     const search_settings settings = {.seeds = task->seeds,
                                       .seed_count = task->seed_count,
                                       .portfolio = task->portfolio,
                                       .portfolio_count = task->portfolio_count,
-                                      .cached = is_known ? &task->chosen : NULL,
+                                      .cached = is_known(task) ? &task->chosen : NULL,
                                       .no_climb = task->is_race,
                                       .prefetch = tuff__compile_pool_count(task->session->compile_pool),
                                       .max_compiles = task->is_race ? RACE_COMPILES : 0,
@@ -139,28 +143,40 @@ static tuff_status search_all(tuning_session *self, tune_budget *budget)
     return TUFF_OK;
 }
 
-/* A result that no race confirmed may be noise: the default runs, and the guess becomes the start of a later search. */
-static void revert_to_default(search_result *result)
+/* A result that no race confirmed may be noise: it becomes the start of a later search. The winner is what was in use,
+   if that was timed faster than the default, else the default. */
+static void discard_guess(const tuning_task *task, search_result *result)
 {
-    if (tuff__config_count(&result->winner) > 0) {
+    search_result cached;
+    const bool keeps_known = tuff__search_cached(task->search, &cached) == CACHED_FASTER;
+    const tune_config kept = keeps_known ? cached.winner : (tune_config){.set = {0}};
+    if (tuff__config_count(&result->winner) > 0 && !tuff__config_equal(&result->winner, &kept)) {
         result->runners_up[0] = result->winner;
         result->runner_up_nanoseconds[0] = result->nanoseconds[1];
         result->runner_up_count = 1;
     }
-    result->winner = (tune_config){.set = {0}};
+    result->winner = kept;
     for (int i = 0; i < 3; ++i)
-        result->nanoseconds[i] = result->default_nanoseconds;
+        result->nanoseconds[i] = keeps_known ? cached.nanoseconds[i] : result->default_nanoseconds;
 }
 
-/* Takes the result of a search. Without a winner the default runs, as it will at later starts, even if a configuration
-   from elsewhere was in use. A plan in use is not changed for that. */
+/* Takes the result of a search. Without a winner the default runs, as it will at later starts. A plan in use is not
+   changed for that. */
 static void apply_result(tuning_task *task, const search_result *result)
 {
     if (!result->is_final && task->session->yield != NULL)
         return;
     task->chosen = result->winner;
-    if (!result->is_final)
+    if (!result->is_final && tuff__config_count(&result->winner) == 0)
         task->tier = TIER_DEFAULT;
+}
+
+/* Whether the search ended before it said anything about the configuration in use, which then stays, unrecorded. */
+static bool is_undecided(const tuning_task *task, const search_result *result)
+{
+    search_result cached;
+    return !result->is_final && is_known(task) && task->tier != TIER_SAME &&
+           tuff__search_cached(task->search, &cached) == CACHED_UNTRIED;
 }
 
 static tuff_status finish(tuning_task *task)
@@ -170,19 +186,19 @@ static tuff_status finish(tuning_task *task)
         task->session->yield(task->session, true);
     TRY(tuff__search_finish(task->search, &result));
     /* Without a record every start would try again; a user who stopped this search may want that. */
-    const bool was_tried = result.default_nanoseconds > 0 && result.end < SEARCH_UNUSABLE && !task->session->stopped;
+    const bool was_tried = result.default_nanoseconds > 0 && result.end < SEARCH_UNUSABLE && !task->session->stopped &&
+                           !is_undecided(task, &result);
     if (!result.is_final)
-        revert_to_default(&result);
+        discard_guess(task, &result);
     task->was_measured = result.is_final;
     /* A guess does not replace the result of a race here. */
     if (!result.is_final && was_tried && task->tier == TIER_SAME) {
-        tuff__session_record_unchanged(task);
+        tuff__session_record_unchanged(task, &result);
     } else if (result.is_final || was_tried) {
         apply_result(task, &result);
         tuff__session_record_result(task, &result);
     }
-    task->session->stats.improved += tuff__config_count(&result.winner) > 0;
-    task->session->stats.skipped += result.end == SEARCH_UNUSABLE;
+    task->session->stats.improved += result.is_final && tuff__config_count(&result.winner) > 0;
     count_key_done(task);
     (void)report_progress(task);
     return TUFF_OK;
@@ -214,12 +230,20 @@ static void clear(tuning_task *task)
     tuff__evaluator_clear(task);
 }
 
-/* Marks only those keys as to be measured for which the others left no memory; returns their number. */
+/* Whether its default was timed, without which nothing is known about a key. */
+static bool is_measured(const tuning_task *task)
+{
+    return task->search != NULL && tuff__search_progress(task->search).default_nanoseconds > 0;
+}
+
+/* Ends all searches. Marks only those keys as to be measured for which the others left no memory; returns their
+   number. */
 static int requeue_out_of_memory(tuning_session *self)
 {
     int count = 0;
     for (int i = 0; i < self->task_count; ++i) {
         tuning_task *task = &self->tasks[i];
+        self->stats.skipped += task->wants_measuring && !task->lacks_memory && !is_measured(task);
         clear(task);
         task->wants_measuring = task->lacks_memory;
         task->lacks_memory = false;
@@ -259,6 +283,7 @@ static tuff_status measure(tuning_session *self)
         before = remaining;
         remaining = requeue_out_of_memory(self);
     } while (remaining > 0 && remaining < before && !self->stopped && !self->lost && elapsed(self) < self->budget);
+    self->stats.skipped += remaining;
     return TUFF_OK;
 }
 

@@ -86,13 +86,33 @@ static void add_winner(const tuning_task *task, const tune_record *record)
         tuff__log(TUFF_LOG_WARNING, "tune: cannot record a winner: %s", tuff_error());
 }
 
-void tuff__session_record_unchanged(const tuning_task *task)
+/* Makes a candidate the first runner-up, unless the record has it. */
+static void add_runner_up(tune_record *record, const char *candidate)
 {
+    bool is_known = strcmp(record->candidate, candidate) == 0;
+    for (int i = 0; i < RUNNERS_UP; ++i)
+        is_known |= strcmp(record->runners_up[i], candidate) == 0;
+    if (is_known)
+        return;
+    for (int i = RUNNERS_UP - 1; i > 0; --i)
+        record->runners_up[i] = record->runners_up[i - 1];
+    record->runners_up[0] = candidate;
+}
+
+void tuff__session_record_unchanged(const tuning_task *task, const search_result *found)
+{
+    text guess = {0};
     tune_record record = task->known;
+    if (found->runner_up_count > 0) {
+        tuff__config_format(&found->runners_up[0], &guess);
+        if (tuff__text_status(&guess) == TUFF_OK)
+            add_runner_up(&record, tuff__text_get(&guess));
+    }
     record.budget_milliseconds = tuff__tune_budget(tuff__tune_options(task->session->options)) / 1000000;
     if (tuff__tune_options(task->session->options)->mode == TUFF_TUNE_MAX && strcmp(record.end, "patience") == 0)
         record.end = "";
     add_winner(task, &record);
+    tuff__text_free(&guess);
 }
 
 static void record_result(const tuning_task *task, const search_result *found, const char *source)

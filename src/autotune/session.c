@@ -179,6 +179,9 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
                                          .state = task};
     tune_lookup_result result;
     tuff__tune_lookup(&request, &result);
+    const bool continues = may_measure && is_worth_continuing(self, &result);
+    if (continues)
+        tuff__tune_lookup_seeds(&request, &result);
     if (result.deviates)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %.300s: %s in %.200s", result.why[TIER_OVERRIDE], task->text,
                     tuff__tune_options(self->options)->manifest);
@@ -196,7 +199,7 @@ static tuff_status look_up_task(tuning_session *self, tuning_task *task)
     if (result.ignores_pin && !task->was_warned)
         tuff__log(TUFF_LOG_WARNING, "tune: %.300s: %s", task->text, result.why[TIER_OVERRIDE]);
     task->was_warned |= result.why[TIER_OVERRIDE][0] != '\0';
-    task->wants_measuring = may_measure && (result.tier > TIER_SAME || is_worth_continuing(self, &result));
+    task->wants_measuring = continues || (may_measure && result.tier > TIER_SAME);
     if (result.tier > TIER_NEAREST)
         tuff__session_avoid_default(task);
     return TUFF_OK;
@@ -330,6 +333,14 @@ tuff_status tuff__session_look_up(tuning_session *self)
     return look_up_all(self);
 }
 
+/* Takes back what a lookup counted for a task that is looked up again. */
+static void uncount(tuning_session *self, const tuning_task *task)
+{
+    self->stats.hits[task->tier]--;
+    if (task->miss >= 0)
+        self->stats.misses[task->miss]--;
+}
+
 bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why)
 {
     tuning_task *refused_task = self->task_index[task] >= 0 ? &self->tasks[self->task_index[task]] : NULL;
@@ -342,9 +353,9 @@ bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why
                              why == TUFF_E_LIMIT ? EVALUATION_LIMITS : EVALUATION_COMPILE);
     if (refused_task->refused_count < MAX_REFUSED)
         refused_task->refused[refused_task->refused_count++] = refused_task->chosen;
-    self->stats.hits[refused_task->tier]--;
     refused_task->was_measured = false;
-    if (refused_task->refused_count == MAX_REFUSED || look_up_task(self, refused_task) != TUFF_OK ||
+    uncount(self, refused_task);
+    if (look_up_task(self, refused_task) != TUFF_OK || refused_task->refused_count == MAX_REFUSED ||
         is_refused(refused_task, &refused_task->chosen))
         refused_task->chosen = (tune_config){.set = {0}};
     return true;

@@ -214,8 +214,8 @@ void tuff__session_record_result(tuning_task *task, const search_result *found);
 /* Records the leader of an unfinished search as a seed for a later one, if it changed since the last call. If this
    process is stopped or killed, only the candidate being tried is lost. */
 void tuff__session_note_leader(tuning_task *task);
-/* Records that another search found nothing that is significantly better. */
-void tuff__session_record_unchanged(const tuning_task *task);
+/* Records that another search found nothing that is significantly better; its guess becomes a runner-up. */
+void tuff__session_record_unchanged(const tuning_task *task, const search_result *found);
 /* Adds the counters of work done in `more`. */
 void tuff__tune_stats_add(tuff_tune_stats *to, const tuff_tune_stats *more);
 /* Frees the task's runs, launches and test buffers. */

@@ -538,23 +538,11 @@ void tuff__search_narrow(search *self, int max_compiles)
     self->settings.max_compiles = max_compiles;
 }
 
-/* Returns the stage of the candidate tried last. */
-static search_stage stage_of(const search *self)
-{
-    const int listed = self->tried ? self->candidates[self->tried - 1].listed : 0;
-    if (listed < 0)
-        return SEARCH_CLIMB;
-    if (listed < self->first_seed)
-        return listed ? SEARCH_CACHED : SEARCH_DEFAULT;
-    return listed < self->first_portfolio ? SEARCH_SEEDS : SEARCH_PORTFOLIO;
-}
-
 search_progress tuff__search_progress(const search *self)
 {
     static const tune_config defaults;
     const candidate *best = self->best < 0 ? NULL : &self->candidates[self->best];
     return (search_progress){
-        .stage = stage_of(self),
         .end = self->end,
         .best = best ? &best->handle.config : &defaults,
         .default_nanoseconds = best ? self->candidates[0].nanoseconds : 0,
@@ -584,9 +572,7 @@ static bool make_list(search *self, const search_settings *settings)
         return false;
     list(self, &defaults, 1, RANK_DEFAULT);
     list(self, settings->cached, settings->cached ? 1 : 0, RANK_CACHED);
-    self->first_seed = self->listed_count;
     list(self, settings->seeds, settings->seed_count, RANK_FOUND);
-    self->first_portfolio = self->listed_count;
     list(self, settings->portfolio, settings->portfolio_count, RANK_PORTFOLIO);
     return true;
 }
@@ -629,8 +615,8 @@ void tuff__search_end(search *self)
 
 const char *tuff__search_end_text(const search_result *result)
 {
-    if (!result->is_final || result->end == SEARCH_STOPPED || result->end == SEARCH_GOES_ON ||
-        result->end == SEARCH_COMPILES)
+    if (!result->is_final || (result->no_climb && result->end == SEARCH_EXHAUSTED) || result->end == SEARCH_STOPPED ||
+        result->end == SEARCH_GOES_ON || result->end == SEARCH_COMPILES)
         return "budget";
     return result->end == SEARCH_PATIENCE ? "patience" : "";
 }

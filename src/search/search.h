@@ -94,8 +94,6 @@ typedef struct search_counts {
     uint64_t races, discarded; /* discarded: because the clocks changed during the race */
 } search_counts;
 
-typedef enum search_stage { SEARCH_DEFAULT, SEARCH_CACHED, SEARCH_SEEDS, SEARCH_PORTFOLIO, SEARCH_CLIMB } search_stage;
-
 typedef enum search_stop {
     SEARCH_GOES_ON,
     SEARCH_EXHAUSTED, /* nothing is left to try */
@@ -109,7 +107,6 @@ typedef enum search_stop {
 } search_stop;
 
 typedef struct search_progress {
-    search_stage stage;
     search_stop end;
     const tune_config *best;      /* verified, or the default */
     uint64_t default_nanoseconds; /* 0: not timed yet */
@@ -153,6 +150,7 @@ typedef struct search_result {
     int runner_up_count;
     int timed;          /* candidates with a time, including those that were cut early */
     uint64_t spread[5]; /* of those times: minimum, quartiles, maximum */
+    bool no_climb;      /* only listed candidates were tried */
     bool is_final;      /* the race was completed with steady clocks: worth caching. Else it is a safe guess */
     search_stop end;
     search_counts counts;
@@ -174,6 +172,11 @@ void tuff__search_narrow(search *self, int max_compiles);
 search_progress tuff__search_progress(const search *self); /* .best is valid until the next call */
 /* Returns the best candidate and its time, verified but not raced. False if the default is the best. */
 bool tuff__search_leader(const search *self, search_result *out);
+/* What a search knows about settings.cached. */
+typedef enum cached_state { CACHED_UNTRIED, CACHED_FASTER, CACHED_REFUTED } cached_state;
+/* Returns whether settings.cached is verified and faster than the default, by their times before any race. If it is,
+   *out has it and its time. */
+cached_state tuff__search_cached(const search *self, search_result *out);
 /* Races the best candidates. May be called before the search has ended, and again after more steps. A search that was
    stopped is raced if is_over returns false again, for example because time was reserved for the race. *out is filled
    in even on failure; the status is as for tuff__search_step. */

@@ -69,7 +69,8 @@ static novelty lower(search *self, const tune_config *config, candidate *out, ui
     self->counts.duplicates += known;
     if (known)
         forget(self, config);
-    (void)tuff__space_add_tunables(&self->space, &made.used_tunables);
+    if (tuff__space_add_tunables(&self->space, &made.used_tunables) > 0)
+        self->enumerated = 0; /* an axis more, and every point has another index */
     if (!remember(self, hash, *program))
         return NOT_LOWERED;
     *out =

@@ -315,6 +315,22 @@ bool tuff__search_leader(const search *self, search_result *out)
     return leader->verified && !leader->rejected && leader->nanoseconds < defaults->nanoseconds;
 }
 
+cached_state tuff__search_cached(const search *self, search_result *out)
+{
+    *out = (search_result){.end = SEARCH_STOPPED};
+    for (int i = 1; i < self->tried; i++) {
+        const candidate *one = &self->candidates[i], *defaults = &self->candidates[0];
+        if (one->rank != RANK_CACHED)
+            continue;
+        copy_candidate(one, defaults, out);
+        if (one->rejected || (one->samples > 0 && one->nanoseconds >= defaults->nanoseconds))
+            return CACHED_REFUTED;
+        /* If not, the search was stopped in between. */
+        return one->samples >= FULL_SAMPLES && one->verified ? CACHED_FASTER : CACHED_UNTRIED;
+    }
+    return CACHED_UNTRIED;
+}
+
 static int compare_times(const void *a, const void *b)
 {
     const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
@@ -403,6 +419,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
     }
     fill_spread(self, out);
     out->end = self->end;
+    out->no_climb = self->settings.no_climb;
     out->counts = self->counts;
     return self->end == SEARCH_FAILED ? self->status : TUFF_OK;
 }

@@ -49,7 +49,7 @@ struct search {
     search_settings settings;
     tune_config *listed; /* default, cached, seeds, portfolio */
     int *ranks;
-    int listed_count, next_listed, first_seed, first_portfolio;
+    int listed_count, next_listed;
     rng random;
     tune_space space;
     seen_config *seen;

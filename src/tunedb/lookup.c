@@ -391,11 +391,25 @@ static void lookup_seeds(lookup *self)
         SET_REASON(self, TIER_DEFAULT, "the default chosen by lowering");
 }
 
-void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out)
+static lookup begin(const tune_lookup_request *request, tune_lookup_result *out)
 {
     const char *environment = ENVIRONMENT_TEXT(request->environment);
-    lookup self = {.request = request, .out = out, .key = tuff__key_hash(request->key)};
-    self.environment = tuff__hash_text(environment);
+    return (lookup){.request = request,
+                    .out = out,
+                    .key = tuff__key_hash(request->key),
+                    .environment = tuff__hash_text(environment)};
+}
+
+void tuff__tune_lookup_seeds(const tune_lookup_request *request, tune_lookup_result *out)
+{
+    lookup self = begin(request, out);
+    weigh_all(&self);
+    lookup_seeds(&self);
+}
+
+void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out)
+{
+    lookup self = begin(request, out);
     *out = (tune_lookup_result){.tier = TIER_DEFAULT, .candidate = ""};
     if (request->manifest) {
         lookup_manifest(&self);

@@ -72,5 +72,7 @@ typedef struct tune_lookup_result {
 } tune_lookup_result;
 
 void tuff__tune_lookup(const tune_lookup_request *request, tune_lookup_result *out);
+/* Adds starting points to a result that has a winner already, for a search that continues an earlier one. */
+void tuff__tune_lookup_seeds(const tune_lookup_request *request, tune_lookup_result *out);
 
 #endif

@@ -82,19 +82,26 @@ static void put_win(tune_store *store, const tune_environment *where, const tune
     put(store, where, record_of(RECORD_WIN, where, tuff__key_text(key, op), candidate));
 }
 
-static void run_lookup(scene *self)
+static tune_lookup_request request_of(const scene *self, const tune_store **stores)
 {
     static const char *const portfolio[] = {"matmul_register.tile_rows=4", "matmul_register.tile_rows=16"};
-    const tune_store *const stores[] = {self->user, self->shipped};
-    tuff__tune_lookup(&(tune_lookup_request){.key = &self->key,
-                                             .environment = &self->here,
-                                             .kernel_hash = "today",
-                                             .stores = stores,
-                                             .store_count = 2,
-                                             .portfolio = portfolio,
-                                             .portfolio_count = 2,
-                                             .is_usable = is_choice},
-                      &self->result);
+    stores[0] = self->user;
+    stores[1] = self->shipped;
+    return (tune_lookup_request){.key = &self->key,
+                                 .environment = &self->here,
+                                 .kernel_hash = "today",
+                                 .stores = stores,
+                                 .store_count = 2,
+                                 .portfolio = portfolio,
+                                 .portfolio_count = 2,
+                                 .is_usable = is_choice};
+}
+
+static void run_lookup(scene *self)
+{
+    const tune_store *stores[2];
+    const tune_lookup_request request = request_of(self, stores);
+    tuff__tune_lookup(&request, &self->result);
     for (int tier = 0; tier < TIER_COUNT; tier++)
         assert_int_equal(self->result.why[tier][0] != 0, tier <= (int)self->result.tier);
 }
@@ -291,6 +298,31 @@ static void runners_up_are_seeds(void **state)
     assert_string_equal(now.result.seeds[1], ROWS(6));
     assert_string_equal(now.result.seeds[2], ROWS(7));
     assert_int_equal(now.result.seed_count, 5);
+    end(&now);
+}
+
+/* A search that continues gets the seeds of a new one, and keeps its winner until it has found a better one. */
+static void a_winner_can_get_seeds(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    tune_environment other = fixture_board;
+    snprintf(other.backend, sizeof other.backend, "vulkan");
+    put_win(now.shipped, &other, &fixture_product, ROWS(5));
+    put_win(now.user, &fixture_board, &fixture_product, ROWS(8));
+    expect(&now, TIER_SAME, ROWS(8), "measured here");
+    assert_int_equal(now.result.seed_count, 0);
+    const tune_store *stores[2];
+    const tune_lookup_request request = request_of(&now, stores);
+    tuff__tune_lookup_seeds(&request, &now.result);
+    assert_int_equal(now.result.tier, TIER_SAME);
+    assert_string_equal(now.result.candidate, ROWS(8));
+    assert_string_equal(now.result.record->candidate, ROWS(8));
+    assert_int_equal(now.result.seed_count, 3);
+    assert_string_equal(now.result.seeds[0], ROWS(5));
+    assert_string_equal(now.result.seeds[1], ROWS(4));
+    assert_string_equal(now.result.seeds[2], ROWS(16));
     end(&now);
 }
 
@@ -589,6 +621,7 @@ int main(void)
         TEST(what_may_be_right_again_runs),
         TEST(shipped_winners_of_today_come_before_old_ones),
         TEST(runners_up_are_seeds),
+        TEST(a_winner_can_get_seeds),
         TEST(seeds_are_no_answers),
         TEST(a_manifest_is_the_last_word),
         TEST(the_default_is_no_seed),
