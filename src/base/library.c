@@ -30,13 +30,8 @@ const char *tuff__library_error(void)
     return error ? error : "unknown error";
 }
 
-/* dladdr reports a program as it was invoked, which need not be a path; /proc/self/exe is reliable. */
-static bool find_own_file(char *out, size_t size)
+static bool find_program(char *out, size_t size)
 {
-    static const char here;
-    Dl_info found;
-    if (dladdr(&here, &found) != 0 && found.dli_fname && strstr(found.dli_fname, ".so"))
-        return (size_t)snprintf(out, size, "%s", found.dli_fname) < size;
     const ssize_t length = readlink("/proc/self/exe", out, size);
     if (length <= 0 || (size_t)length >= size)
         return false;
@@ -44,13 +39,33 @@ static bool find_own_file(char *out, size_t size)
     return true;
 }
 
-bool tuff__library_folder(char *out, size_t size)
+/* dladdr reports a program as it was invoked, which need not be a path; /proc/self/exe is reliable. */
+static bool find_own_file(char *out, size_t size)
 {
-    char *slash = find_own_file(out, size) ? strrchr(out, '/') : NULL;
+    static const char here;
+    Dl_info found;
+    if (dladdr(&here, &found) != 0 && found.dli_fname && strstr(found.dli_fname, ".so"))
+        return (size_t)snprintf(out, size, "%s", found.dli_fname) < size;
+    return find_program(out, size);
+}
+
+static bool cut_name(char *path)
+{
+    char *slash = strrchr(path, '/');
     if (!slash)
         return false;
     *slash = '\0';
     return true;
+}
+
+bool tuff__library_folder(char *out, size_t size)
+{
+    return find_own_file(out, size) && cut_name(out);
+}
+
+bool tuff__program_folder(char *out, size_t size)
+{
+    return find_program(out, size) && cut_name(out);
 }
 
 bool tuff__library_exists(const char *path)

@@ -14,6 +14,8 @@ const char *tuff__library_error(void);
 /* Writes the folder of the file that holds this code: a shared library, or the program that it is linked into. Returns
    false if the folder cannot be determined or does not fit. */
 bool tuff__library_folder(char *out, size_t size);
+/* The same for the running program. */
+bool tuff__program_folder(char *out, size_t size);
 bool tuff__library_exists(const char *path);
 
 #endif

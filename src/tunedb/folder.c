@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/file/list.h"
+#include "base/library.h"
 #include "tunedb/environment.h"
 #include "tunedb/store_state.h"
 
@@ -81,21 +81,22 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
     return join(out, size, tuff__tune_store_name(environment, name));
 }
 
-/* Writes the path of ../share/tuff next to the folder of the program: part of an installation, which may have been
-   moved, or of the source tree whose build folder the program is in. Returns false if there is no such folder. */
-static bool find_next_to_program(char *out, size_t size)
+/* Appends to the path of a folder. Returns false if the result is no folder. */
+static bool enter_folder(char *path, size_t size, const char *relative)
 {
-    static const char suffix[] = "/../share/tuff";
     struct stat there;
-    const ssize_t length = readlink("/proc/self/exe", out, size - 1);
-    if (length <= 0 || (size_t)length >= size - 1)
-        return false;
-    out[length] = 0;
-    char *end = strrchr(out, '/');
-    if (!end || (size_t)(end - out) + sizeof suffix > size)
-        return false;
-    memcpy(end, suffix, sizeof suffix);
-    return stat(out, &there) == 0 && S_ISDIR(there.st_mode);
+    const size_t length = strlen(path);
+    const int written = snprintf(path + length, size - length, "/%s", relative);
+    return written > 0 && (size_t)written < size - length && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+/* Writes the path of share/tuff in an installation, which may have been moved, or in the source tree whose build folder
+   the program is in. Returns false if there is none. A library may be in a subfolder of lib. */
+static bool find_share_folder(char *out, size_t size)
+{
+    return (tuff__program_folder(out, size) && enter_folder(out, size, "../share/tuff")) ||
+           (tuff__library_folder(out, size) && enter_folder(out, size, "../share/tuff")) ||
+           (tuff__library_folder(out, size) && enter_folder(out, size, "../../share/tuff"));
 }
 
 /* Writes the path of the folder of shipped stores, which need not exist. TUFF_E_IO if it cannot be determined. */
@@ -103,7 +104,7 @@ static tuff_status shipped_folder(char *out, size_t size)
 {
     const char *setting = getenv("TUFF_SHARE_DIR");
     const bool is_set = setting && setting[0];
-    if (!is_set && find_next_to_program(out, size))
+    if (!is_set && find_share_folder(out, size))
         return join(out, size, "tune");
     if ((size_t)snprintf(out, size, "%s", is_set ? setting : TUFF_SHARE_FOLDER) >= size)
         return FAIL(TUFF_E_IO, "tune: the path of the shipped files is longer than %zu bytes", size - 1);

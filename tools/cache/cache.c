@@ -18,7 +18,7 @@ static const cli_group group = {
     .name = "tuff cache",
     .summary = "Inspects, moves and repairs the tuner's stored results.",
     .about = "Stores are files in tune/v1 of $TUFF_CACHE_DIR, else of $XDG_CACHE_HOME/tuff, else of ~/.cache/tuff;\n"
-             "shipped ones are in tune of $TUFF_SHARE_DIR, else of ../share/tuff next to the program's folder.\n"
+             "shipped ones are in tune of $TUFF_SHARE_DIR, else of ../share/tuff beside the folder of the program.\n"
              "Exit codes: 0 success, 1 findings, 2 usage error, or a file cannot be read or written.\n",
     .verbs = verbs,
     .verb_count = sizeof verbs / sizeof *verbs,
