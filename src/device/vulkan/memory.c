@@ -17,7 +17,9 @@ static int count_bits(uint32_t bits)
     return count;
 }
 
-/* Finds the type with all `needed` properties, the most `wanted` ones and the fewest others; -1 if there is none. */
+/* Finds the type with all `needed` properties, the most `wanted` ones and the fewest others; -1 if there is none. Among
+   wanted ones, cached counts more than coherent: mobile GPUs have types with only one of the two, and the host reads
+   uncached memory many times slower, whereas a flush costs little. */
 static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t allowed, uint32_t needed, uint32_t wanted)
 {
     int best = -1, best_score = -100;
@@ -25,7 +27,9 @@ static int find_type(const VkPhysicalDeviceMemoryProperties *memory, uint32_t al
         uint32_t flags = memory->memoryTypes[i].propertyFlags;
         if (!(allowed >> i & 1) || (flags & needed) != needed || flags & (FORBIDDEN_PROPERTIES & ~needed))
             continue;
-        int score = 4 * count_bits(flags & wanted) - count_bits(flags & ~(needed | wanted));
+        const int score = 8 * count_bits(flags & wanted) +
+                          4 * count_bits(flags & wanted & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) -
+                          count_bits(flags & ~(needed | wanted));
         if (score > best_score) {
             best = (int)i;
             best_score = score;

@@ -1,5 +1,5 @@
-/* Memory that the host writes through caches that are not coherent: a flush must not write back stale bytes around the
-   written ones, which the device may have changed since. */
+/* Memory that the host writes through caches that are not coherent. It is preferred to uncached memory, which is slow
+   to read. A flush must not write back stale bytes around the written ones, which the device may have changed since. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -194,6 +194,9 @@ static VKAPI_ATTR void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysica
     *out = (VkPhysicalDeviceMemoryProperties){.memoryHeapCount = self->host_memory ? 2 : 1};
     out->memoryHeaps[0] = (VkMemoryHeap){self->memory, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
     out->memoryHeaps[1].size = self->host_memory;
+    if (self->is_incoherent)
+        out->memoryTypes[out->memoryTypeCount++] =
+            (VkMemoryType){local | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT, 0};
     out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){local | (self->maps_all ? visible : 0u), 0};
     if (self->host_memory)
         out->memoryTypes[out->memoryTypeCount++] = (VkMemoryType){visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 1};

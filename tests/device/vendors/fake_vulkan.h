@@ -19,7 +19,7 @@ typedef struct fake_vulkan_device {
     uint64_t memory, host_memory; /* bytes of the heaps; host_memory 0: one heap for both */
     uint64_t largest;             /* largest buffer range that a kernel can bind; 0: 4 GiB - 1 */
     bool maps_all;                /* the host can map all device memory */
-    bool is_incoherent;           /* mapped memory needs flushes and invalidations */
+    bool is_incoherent;           /* cached memory needs flushes and invalidations; there is also uncached memory */
     bool has_budget;
     uint32_t width, least_width, most_width; /* subgroup widths; least and most 0: none can be required */
     bool only_shuffles;                      /* of the operations of subgroups */
