@@ -48,10 +48,11 @@ static bool is_user_choice(const plan_key *key)
 
 tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *recorded, tuff_status why)
 {
-    const int refused = tuff__executable_refused_launch(&plan->executable, recorded);
+    bool was_merged;
+    const int refused = tuff__executable_refused_launch(&plan->executable, recorded, &was_merged);
     const plan_key *key = refused < 0 ? NULL : find_key(plan, refused);
     if (key == NULL)
-        return why;
+        return was_merged ? FAIL(why, "%s; with TUFF_PERSISTENT_KERNELS=0 launches are not merged", tuff_error()) : why;
     text reason = {0};
     tuff__text_add(&reason, "%s", tuff_error());
     const bool is_chosen = is_user_choice(key);

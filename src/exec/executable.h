@@ -53,8 +53,9 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
 tuff_status tuff__executable_complete_programs(executable *self);
 /* Returns the commands of a run as they are recorded: without those of setup, and merged. */
 command *tuff__executable_run_commands(const executable *self, int *count);
-/* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. */
-int tuff__executable_refused_launch(const executable *self, const recording *recorded);
+/* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. *was_merged: it refused
+   merged launches. */
+int tuff__executable_refused_launch(const executable *self, const recording *recorded, bool *was_merged);
 /* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
 void tuff__executable_unrecord(executable *self);
 /* The same, and frees the launches. */

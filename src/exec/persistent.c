@@ -58,13 +58,18 @@ typedef struct merger {
     int row_count; /* rows written */
 } merger;
 
+bool tuff__persistent_is_avoidable(tuff_status why)
+{
+    return why == TUFF_E_COMPILE || why == TUFF_E_LIMIT || why == TUFF_E_UNSUPPORTED || why == TUFF_E_OOM_DEVICE;
+}
+
 static bool is_wanted(void)
 {
     const char *setting = getenv("TUFF_PERSISTENT_KERNELS");
     return setting == NULL || strcmp(setting, "0") != 0;
 }
 
-/* Estimates the duration of a launch. That of the command is an upper bound. */
+/* Estimates the duration of a launch. That of the command is an upper bound, which counts the steps of loops. */
 static double estimate(const executable *self, int index)
 {
     const task_record *record = &self->records[index];
@@ -142,7 +147,9 @@ static tuff_status find_runs(merger *self)
     const int limit = (int)bindings - FIXED_BINDINGS;
     for (int i = self->executable->setup_count; i < self->executable->command_count; ++i) {
         const double seconds = estimate(self->executable, i);
-        const bool is_mergeable = seconds <= LONGEST_LAUNCH && can_be_function(self->executable, i);
+        const bool is_mergeable = seconds <= LONGEST_LAUNCH &&
+                                  self->executable->commands[i].seconds <= LONGEST_DISPATCH &&
+                                  can_be_function(self->executable, i);
         if (is_mergeable && extend_run(self, i, seconds, limit))
             continue;
         TRY(end_run(self));
@@ -377,9 +384,12 @@ static tuff_status create_memory(merger *self)
         return TUFF_E_OOM_HOST;
     for (int k = 0; k < self->run_count; ++k)
         TRY(add_rows(self, &self->runs[k]));
+    /* Zeroed memory would wait for the device, which a plan in use may keep busy. */
+    static const uint32_t zeros[COUNTERS];
     TRY(tuff__storage_create(device, row_bytes, false, &made->rows));
     TRY(tuff__storage_write(device, made->rows, 0, self->rows, row_bytes));
-    return tuff__storage_create(device, COUNTERS * sizeof(uint32_t), true, &made->counters);
+    TRY(tuff__storage_create(device, sizeof zeros, false, &made->counters));
+    return tuff__storage_write(device, made->counters, 0, zeros, sizeof zeros);
 }
 
 static tuff_status merge(merger *self, const recording_options *options)
@@ -400,21 +410,31 @@ static tuff_status merge(merger *self, const recording_options *options)
     return TUFF_OK;
 }
 
+/* Proves that launches wait for those that they depend on. Recordings are proved where they are created, but have only
+   one command for all launches of a run. */
+static tuff_status verify(const merger *self)
+{
+    for (int k = 0; k < self->run_count && tuff__verification_is_on(); ++k)
+        TRY(tuff__verify_hazards(self->executable->commands + self->runs[k].first, self->runs[k].count));
+    return TUFF_OK;
+}
+
 tuff_status tuff__persistent_create(executable *self, const recording_options *options)
 {
     if (!self->launches.policy.target.groups_keep_running || !is_wanted())
         return TUFF_OK;
     merger work = {.executable = self, .made = &self->persistent};
-    tuff_status status = merge(&work, options);
+    const tuff_status status = merge(&work, options);
+    const tuff_status proof = status == TUFF_OK ? verify(&work) : TUFF_OK;
     tuff__free(work.runs);
     tuff__free(work.functions);
     tuff__free(work.function_of);
     tuff__free(work.rows);
-    if (status == TUFF_OK)
+    if (status == TUFF_OK && proof == TUFF_OK)
         return TUFF_OK;
     tuff__persistent_free(&self->persistent);
-    if (status != TUFF_E_COMPILE && status != TUFF_E_LIMIT && status != TUFF_E_UNSUPPORTED)
-        return status;
+    if (proof != TUFF_OK || !tuff__persistent_is_avoidable(status))
+        return proof != TUFF_OK ? proof : status;
     tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
     return TUFF_OK;
 }

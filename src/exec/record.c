@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "compile/lower/loop_limit.h"
 #include "compile/schedule/cost.h"
 #include "exec/executable.h"
@@ -164,13 +165,15 @@ command *tuff__executable_run_commands(const executable *self, int *count)
     return merged->commands != NULL ? merged->commands : self->commands + self->setup_count;
 }
 
-int tuff__executable_refused_launch(const executable *self, const recording *recorded)
+int tuff__executable_refused_launch(const executable *self, const recording *recorded, bool *was_merged)
 {
+    *was_merged = false;
     const int refused = tuff__refused_dispatch(self->launches.device, recorded);
     if (refused < 0 || recorded == self->setup)
         return refused;
     const int index = self->persistent.commands != NULL ? self->persistent.first[refused] : refused + self->setup_count;
-    return is_merged(self, index) ? -1 : index;
+    *was_merged = is_merged(self, index);
+    return *was_merged ? -1 : index;
 }
 
 /* CLBlast's kernels index elements with 32 bits from the beginning of a buffer. */
@@ -289,6 +292,25 @@ static int drop_empty_launches(executable *self)
     return kept;
 }
 
+static tuff_status record_run(executable *self, bool barrier_everywhere)
+{
+    int count;
+    command *run = tuff__executable_run_commands(self, &count);
+    return tuff__recording_create(self->launches.device, run, count, barrier_everywhere, false, &self->recording);
+}
+
+/* Records the commands of a run, launch by launch if the driver refuses merged ones. */
+static tuff_status record_merged_run(executable *self, bool barrier_everywhere)
+{
+    const tuff_status status = record_run(self, barrier_everywhere);
+    if (self->persistent.commands == NULL || !tuff__persistent_is_avoidable(status))
+        return status;
+    tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
+    tuff__persistent_free(&self->persistent);
+    TRY(tuff__executable_complete_programs(self));
+    return record_run(self, barrier_everywhere);
+}
+
 tuff_status tuff__executable_record(executable *self, const recording_options *options)
 {
     static const recording_options defaults;
@@ -314,12 +336,7 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     if (self->setup_count > 0)
         TRY(tuff__recording_create(self->launches.device, self->commands, self->setup_count,
                                    options->barrier_everywhere, false, &self->setup));
-    if (self->setup_count == self->command_count)
-        return TUFF_OK;
-    int run_count;
-    command *run = tuff__executable_run_commands(self, &run_count);
-    return tuff__recording_create(self->launches.device, run, run_count, options->barrier_everywhere, false,
-                                  &self->recording);
+    return self->setup_count == self->command_count ? TUFF_OK : record_merged_run(self, options->barrier_everywhere);
 }
 
 static void free_records(executable *self)
