@@ -1,9 +1,23 @@
-/* Simplifies the domain of a chain, so that kernels walk as few axes as the addresses allow. */
+/* Builds and changes chains; simplifies their domain, so that kernels walk as few axes as the addresses allow. */
 #include "kernels/chain.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
+
+chain_value tuff__chain_value(value_kind kind, tuff_dtype dtype)
+{
+    return (chain_value){
+        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+}
+
+int tuff__chain_append(fused_chain *chain, chain_value value)
+{
+    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
+        return NO_VALUE;
+    chain->values[chain->value_count++] = value;
+    return chain->value_count - 1;
+}
 
 typedef void (*address_visitor)(affine *address, const int *arguments, void *state);
 
@@ -192,8 +206,7 @@ static bool is_used(const fused_chain *chain, int buffer)
 
 void tuff__chain_drop_producer(fused_chain *chain, int operand)
 {
-    const chain_value none = {
-        .kind = VALUE_CONSTANT, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    const chain_value none = tuff__chain_value(VALUE_CONSTANT, TUFF_F32);
     for (int i = chain->producers[operand].begin; i < chain->producers[operand].end; ++i)
         chain->values[i] = none;
     chain->producers[operand] = (chain_producer){.end = 0};

@@ -112,6 +112,10 @@ typedef struct fused_chain {
 
 #define MAX_CHAIN_BUFFERS 32
 
+/* Returns a value without arguments, guard and buffer. */
+chain_value tuff__chain_value(value_kind kind, tuff_dtype dtype);
+/* Appends a value. Returns its index; NO_VALUE if memory ran out. */
+int tuff__chain_append(fused_chain *chain, chain_value value);
 /* Removes axes of extent 1, and merges neighbouring axes of one class that every address walks as one. Row and column
    axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);

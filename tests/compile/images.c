@@ -87,6 +87,36 @@ static void build_patches(tuff_graph *graph, const void *context)
     add_with_gradients(graph, tuff_patch_embed(x, w, bias), (tuff_tensor *[]){x, w, bias}, 3);
 }
 
+/* Returns the patches [6,5,9] of a padded image. */
+static tuff_tensor *patches_of(tuff_tensor *image)
+{
+    const int64_t one[] = {1, 1};
+    tuff_tensor *x = tuff_pad(image, one, one, 0);
+    x = tuff_unfold(tuff_unfold(x, 0, 3, 1, 1), 2, 3, 1, 1);
+    return tuff_reshape(tuff_permute(x, (int[]){0, 2, 1, 3}), TUFF_SHAPE(6, 5, 9));
+}
+
+/* Kernels of their own for each row: the padded axis is the batch of the product. */
+static void build_local_kernels(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 5)), *w = float_input(graph, TUFF_SHAPE(6, 9, 4));
+    add_with_gradients(graph, tuff_matmul(patches_of(x), w), (tuff_tensor *[]){x, w}, 2);
+}
+
+/* Patches that a matmul and a gather read: they have memory, although the matmul alone would compute them. */
+static void build_read_patches(tuff_graph *graph, const void *context)
+{
+    (void)context;
+    static const int32_t rows[] = {29, 0, 7, 7, 13};
+    tuff_tensor *x = float_input(graph, TUFF_SHAPE(6, 5)), *w = float_input(graph, TUFF_SHAPE(9, 4));
+    tuff_tensor *patches = tuff_reshape(patches_of(x), TUFF_SHAPE(30, 9));
+    tuff_tensor *product = tuff_sum(tuff_matmul(patches, w), (int[]){0}, 1, true);
+    tuff_tensor *taken = tuff_gather_rows(patches, tuff_constant_data(graph, TUFF_I32, TUFF_SHAPE(5), rows), 0);
+    tuff_tensor *y = tuff_mul(tuff_sum(taken, (int[]){1}, 1, true), product);
+    add_with_gradients(graph, y, (tuff_tensor *[]){x, w}, 2);
+}
+
 static int64_t failures;
 
 static void run_case(tuff_device *device, int number, const char *name, graph_builder build, const void *context)
@@ -104,6 +134,15 @@ static void run_case(tuff_device *device, int number, const char *name, graph_bu
     differential_destroy(&graph);
 }
 
+/* Kernels for GPUs compute patches where they load them. */
+static void run_for_gpus(tuff_device *device, int number, const char *name, graph_builder build)
+{
+    differential graph;
+    differential_create(&graph, name, build, NULL, (uint64_t)number + 1);
+    failures += differential_run(&graph, device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL});
+    differential_destroy(&graph);
+}
+
 static void check_device(tuff_device *device)
 {
     int number = 0;
@@ -111,7 +150,9 @@ static void check_device(tuff_device *device)
         run_case(device, number++, convolutions[i].name, build_convolution, &convolutions[i]);
     for (int i = 0; i < POOLS; i++)
         run_case(device, number++, pools[i].name, build_pool, &pools[i]);
-    run_case(device, number, "patch_embed", build_patches, NULL);
+    run_case(device, number++, "patch_embed", build_patches, NULL);
+    run_for_gpus(device, number++, "local kernels", build_local_kernels);
+    run_for_gpus(device, number, "read patches", build_read_patches);
 }
 
 static void images_are_right_on_every_device(void **state)

@@ -67,13 +67,6 @@ static int add(builder *self, const chain_value *value)
     return chain->value_count++;
 }
 
-/* Returns a value without operands, guard or buffer. */
-static chain_value blank_value(value_kind kind, tuff_dtype dtype)
-{
-    return (chain_value){
-        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
-}
-
 static int give_up(builder *self, const node *at)
 {
     if (self->give_up == NULL)
@@ -149,6 +142,31 @@ static bool find_coordinates(builder *self, tuff_shape shape, const path *along,
     return false;
 }
 
+static bool has_padding(const path *along)
+{
+    while (along != NULL && along->kind != STEP_PAD)
+        along = along->outer;
+    return along != NULL;
+}
+
+/* Whether all coordinates that depend on an axis of the domain are plain multiples of it within the tensor. In a padded
+   tensor others may leave it. */
+static bool stays_inside(const builder *self, tuff_shape shape, const coordinate *all, int axis)
+{
+    for (int i = 0; i < shape.rank; ++i) {
+        const affine *linear = &all[i].linear;
+        if (linear->stride[axis] == 0)
+            continue;
+        bool is_plain = linear->offset == 0 && all[i].value_count == 0 &&
+                        (self->chain->extent[axis] - 1) * linear->stride[axis] < shape.extent[i];
+        for (int k = 0; k < self->chain->rank; ++k)
+            is_plain &= k == axis || linear->stride[k] == 0;
+        if (!is_plain)
+            return false;
+    }
+    return true;
+}
+
 /* Builds a load at a computed index. The matrices of a batch are a stride apart; the position inside a matrix is
    computed and looked up. No guard is needed: a lookup checks its bounds, so coordinates may be anything where a
    padding's guard is false. */
@@ -162,10 +180,11 @@ static int build_computed_load(builder *self, const node *leaf, const view *layo
         if (!tuff__coordinate_add(&sum, &all[i], layout->stride[i]))
             return give_up(self, leaf);
     const tuff_dtype dtype = leaf->outputs[0].dtype;
-    chain_value load = blank_value(VALUE_LOOKUP, tuff__compute_dtype(dtype));
+    chain_value load = tuff__chain_value(VALUE_LOOKUP, tuff__compute_dtype(dtype));
     load.extent = tuff__view_span(layout) + layout->offset;
+    const bool is_padded = has_padding(along);
     for (int i = 0; i < self->chain->rank - 2; ++i)
-        if (sum.linear.stride[i] > 0) {
+        if (sum.linear.stride[i] > 0 && (!is_padded || stays_inside(self, leaf->outputs[0].shape, all, i))) {
             load.address.stride[i] = sum.linear.stride[i];
             load.extent -= (self->chain->extent[i] - 1) * sum.linear.stride[i];
             sum.linear.stride[i] = 0;
@@ -184,7 +203,7 @@ static int build_load(builder *self, const node *leaf, const path *along, int gu
     if (!apply_path(self, &layout, along))
         return NO_VALUE;
     const tuff_dtype dtype = leaf->outputs[0].dtype;
-    chain_value load = blank_value(VALUE_LOAD, tuff__compute_dtype(dtype));
+    chain_value load = tuff__chain_value(VALUE_LOAD, tuff__compute_dtype(dtype));
     load.buffer = buffer_of(self, leaf->id, dtype, false);
     load.address = affine_of(&layout);
     load.guard = guard;
@@ -207,7 +226,7 @@ static int build_result(builder *self, const node *core, int index, const path *
         self->impossible = true;
         return NO_VALUE;
     }
-    chain_value result = blank_value(VALUE_RESULT, tuff__compute_dtype(core->outputs[0].dtype));
+    chain_value result = tuff__chain_value(VALUE_RESULT, tuff__compute_dtype(core->outputs[0].dtype));
     result.index = index;
     return add(self, &result);
 }
@@ -244,7 +263,7 @@ static int build_elementwise(builder *self, const node *at, const path *along, i
 {
     if (self->seen_count >= MAX_SEEN && at->input_count > 1 && !self->fusion->facts[at->id].materialized)
         return give_up(self, at);
-    chain_value value = blank_value(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
+    chain_value value = tuff__chain_value(VALUE_OP, tuff__compute_dtype(at->outputs[0].dtype));
     value.op = at->op;
     value.cast_to = at->op == OP_CAST ? at->outputs[0].dtype : TUFF_F32;
     for (int i = 0; i < at->input_count; ++i)
@@ -254,14 +273,14 @@ static int build_elementwise(builder *self, const node *at, const path *along, i
 
 static int build_constant(builder *self, tuff_dtype dtype, double number)
 {
-    chain_value value = blank_value(VALUE_CONSTANT, tuff__compute_dtype(dtype));
+    chain_value value = tuff__chain_value(VALUE_CONSTANT, tuff__compute_dtype(dtype));
     value.constant = number;
     return add(self, &value);
 }
 
 static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, int z)
 {
-    chain_value value = blank_value(VALUE_OP, dtype);
+    chain_value value = tuff__chain_value(VALUE_OP, dtype);
     value.op = op;
     value.args[0] = x;
     value.args[1] = y;
@@ -294,7 +313,7 @@ static int build_inside(builder *self, tuff_shape shape, int axis, const path *a
         return build_computed_inside(self, shape, axis, along, low, high);
     if (!apply_path(self, &layout, along))
         return NO_VALUE;
-    chain_value inside = blank_value(VALUE_INSIDE, TUFF_BOOL);
+    chain_value inside = tuff__chain_value(VALUE_INSIDE, TUFF_BOOL);
     inside.address = affine_of(&layout);
     inside.low = low;
     inside.high = high;
@@ -367,7 +386,7 @@ static int build_index(builder *self, value_kind kind, const node *at, const pat
     }
     if (!apply_path(self, &layout, along))
         return NO_VALUE;
-    chain_value value = blank_value(kind, kind == VALUE_INDEX ? TUFF_I32 : TUFF_F32);
+    chain_value value = tuff__chain_value(kind, kind == VALUE_INDEX ? TUFF_I32 : TUFF_F32);
     value.address = affine_of(&layout);
     if (kind == VALUE_RANDOM) {
         tuff_shape ones = at->outputs[0].shape;
@@ -433,7 +452,7 @@ static int build_lookup(builder *self, const node *gather, const path *along, in
         self->impossible = true;
         return NO_VALUE;
     }
-    chain_value value = blank_value(VALUE_LOOKUP, tuff__compute_dtype(base->outputs[0].dtype));
+    chain_value value = tuff__chain_value(VALUE_LOOKUP, tuff__compute_dtype(base->outputs[0].dtype));
     value.buffer = buffer_of(self, base->id, base->outputs[0].dtype, false);
     value.address = affine_of(&layout);
     value.args[0] = index;
@@ -549,7 +568,7 @@ static void build_reduction(builder *self, int index)
     reduction->input = build(self, at->inputs[0]->node, along, NO_VALUE);
     if (failed(self))
         return;
-    chain_value result = blank_value(VALUE_RESULT, tuff__compute_dtype(at->outputs[0].dtype));
+    chain_value result = tuff__chain_value(VALUE_RESULT, tuff__compute_dtype(at->outputs[0].dtype));
     result.index = index;
     reduction->result = add(self, &result);
     self->chain->reduction_count = index + 1;
@@ -562,7 +581,7 @@ static int build_stored(builder *self, const node *root, const path *along)
     const int value = build(self, root, along, NO_VALUE);
     if (rounding == TUFF_F32 || failed(self))
         return value;
-    chain_value rounded = blank_value(VALUE_OP, TUFF_F32);
+    chain_value rounded = tuff__chain_value(VALUE_OP, TUFF_F32);
     rounded.op = OP_CAST;
     rounded.cast_to = rounding;
     rounded.args[0] = value;

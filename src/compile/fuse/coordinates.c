@@ -4,22 +4,16 @@
 
 enum { MAX_STEPS = 32 };
 
-static chain_value index_value(value_kind kind, tuff_dtype dtype)
-{
-    return (chain_value){
-        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
-}
-
 int tuff__index_constant(const value_sink *sink, tuff_dtype dtype, int64_t number)
 {
-    chain_value value = index_value(VALUE_CONSTANT, dtype);
+    chain_value value = tuff__chain_value(VALUE_CONSTANT, dtype);
     value.constant = (double)number;
     return sink->add(sink->state, &value);
 }
 
 int tuff__index_op(const value_sink *sink, op_code op, tuff_dtype dtype, int x, int y)
 {
-    chain_value value = index_value(VALUE_OP, dtype);
+    chain_value value = tuff__chain_value(VALUE_OP, dtype);
     value.op = op;
     value.cast_to = op == OP_CAST ? dtype : TUFF_F32;
     value.args[0] = x;
@@ -48,7 +42,7 @@ bool tuff__coordinate_add(coordinate *to, const coordinate *from, int64_t factor
 
 int tuff__coordinate_value(const value_sink *sink, const coordinate *from)
 {
-    chain_value linear = index_value(VALUE_INDEX, TUFF_I32);
+    chain_value linear = tuff__chain_value(VALUE_INDEX, TUFF_I32);
     linear.address = from->linear;
     bool moves = from->value_count == 0 || from->linear.offset != 0;
     for (int i = 0; i < TUFF_MAX_RANK; ++i)

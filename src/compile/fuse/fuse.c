@@ -2,8 +2,6 @@
    address each task. If it cannot, one more node is materialized and everything is grouped again. */
 #include "compile/fuse/fuse.h"
 
-#include <string.h>
-
 #include "device/target.h"
 
 /* Returns the shape without its axes of extent 1. Bit i of *reduced says whether the i-th remaining axis is in

@@ -24,10 +24,11 @@ static bool is_widening(const node *at)
 }
 
 /* Finds the base of a node and the node's view of it. Steps are applied while the recursion unwinds, the innermost
-   first. */
+   first. widened: for a matmul, whose kernel widens elements as it loads them, and can compute them there. */
 static const node *descend(const struct fusion *fusion, const node *at, bool widened, view *out, const node **give_up)
 {
-    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized || fusion->facts[at->id].is_producer) {
+    const node_facts *facts = &fusion->facts[at->id];
+    if (tuff__op_is_source(at->op) || facts->materialized || (facts->is_producer && widened)) {
         *out = tuff__fusion_layout(fusion, at);
         return at;
     }
@@ -109,6 +110,7 @@ static void materialize_operand(struct fusion *fusion, const tuff_tensor *operan
         if (is_factor && makes_patches(fusion, operand->node))
             continue;
         fusion->facts[missing->id].materialized = true;
+        fusion->facts[missing->id].is_producer = fusion->facts[missing->id].patches = false;
         if (missing->op == OP_CONCAT)
             tuff__write_parts_in_place(fusion, missing);
     }

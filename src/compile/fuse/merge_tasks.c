@@ -1,7 +1,5 @@
 /* Joins tasks that iterate over the same domain, so that values pass in registers instead of through memory: a row
    kernel with the maps around it, two reductions in one pass, a matmul with further outputs. */
-#include <string.h>
-
 #include "compile/fuse/fuse.h"
 
 #define MIN_SHARED 1024 /* elements of a map that is worth joining for the memory that it shares */

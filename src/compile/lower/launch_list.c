@@ -14,6 +14,11 @@ int tuff__buffer_add(launch_list *list, tuff_dtype dtype, int64_t count)
     return list->buffer_count++;
 }
 
+chain_buffer tuff__chain_buffer(const launch_list *list, int id, bool written)
+{
+    return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
+}
+
 launch *tuff__launch_add(launch_list *list, const char *body, walk order, int task)
 {
     if (!GROW(list->launches, list->launch_count, list->launch_capacity))

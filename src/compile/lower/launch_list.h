@@ -99,6 +99,8 @@ typedef struct launch_list {
 void tuff__launch_list_free(launch_list *list);
 
 int tuff__buffer_add(launch_list *list, tuff_dtype dtype, int64_t count);            /* scratch; -1 if out of memory */
+/* Returns a buffer of the list as a chain reads or writes it. */
+chain_buffer tuff__chain_buffer(const launch_list *list, int id, bool written);
 launch *tuff__launch_add(launch_list *list, const char *body, walk order, int task); /* NULL if out of memory */
 uint64_t tuff__buffer_size(const memory_buffer *buffer);
 /* Sets the parameters of a body that has no address among them. */

@@ -5,25 +5,18 @@
 #include "base/checked.h"
 #include "compile/lower/lower.h"
 
-static chain_buffer buffer_for(const launch_list *list, int id, bool written)
-{
-    return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
-}
-
 static tuff_status convert_elements(launch_list *list, int source, int destination)
 {
     const tuff_dtype from = list->buffers[source].dtype, to = list->buffers[destination].dtype;
     fused_chain chain = {.rank = 1, .extent = {list->buffers[destination].count}, .classes = {AXIS_OUTER}};
-    chain.buffers[0] = buffer_for(list, source, false);
-    chain.buffers[1] = buffer_for(list, destination, true);
+    chain.buffers[0] = tuff__chain_buffer(list, source, false);
+    chain.buffers[1] = tuff__chain_buffer(list, destination, true);
     chain.buffer_count = 2;
-    if (!GROW(chain.values, chain.value_count, chain.value_capacity))
+    chain_value load = tuff__chain_value(VALUE_LOAD, from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from);
+    load.buffer = 0;
+    load.address.stride[0] = 1;
+    if (tuff__chain_append(&chain, load) == NO_VALUE)
         return TUFF_E_OOM_HOST;
-    chain.values[chain.value_count++] = (chain_value){.kind = VALUE_LOAD,
-                                                      .dtype = from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from,
-                                                      .args = {NO_VALUE, NO_VALUE, NO_VALUE},
-                                                      .guard = NO_VALUE,
-                                                      .address.stride = {1}};
     chain.outputs[0] = (chain_output){.buffer = 1, .address.stride = {1}, .every_point = true};
     chain.output_count = 1;
     tuff__chain_analyse(&chain);
@@ -52,8 +45,8 @@ static tuff_status convert_words(launch_list *list, int source, int destination)
     launch *kernel = tuff__launch_add(list, "pack", WALK_MAP, -1);
     if (kernel == NULL)
         return TUFF_E_OOM_HOST;
-    kernel->chain.buffers[0] = buffer_for(list, source, false);
-    kernel->chain.buffers[1] = buffer_for(list, destination, true);
+    kernel->chain.buffers[0] = tuff__chain_buffer(list, source, false);
+    kernel->chain.buffers[1] = tuff__chain_buffer(list, destination, true);
     kernel->chain.buffers[1].dtype = TUFF_U32;
     kernel->chain.buffers[1].read = true;
     kernel->chain.buffer_count = 2;

@@ -98,8 +98,7 @@ static bool belongs_to_producer(const fused_chain *chain, int value)
 /* Reduces the chain to the product, stored in buffer `product`. */
 static void keep_product(fused_chain *chain, int product)
 {
-    const chain_value none = {
-        .kind = VALUE_CONSTANT, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
+    const chain_value none = tuff__chain_value(VALUE_CONSTANT, TUFF_F32);
     int result = 0;
     for (int i = 0; i < chain->value_count; ++i) {
         if (chain->values[i].kind == VALUE_RESULT)

@@ -25,8 +25,6 @@ void tuff__set_tile(launch *kernel, int64_t rows, int64_t columns, double k);
    LOADV_B. If the operand has a producer, the macro computes the elements at `row` and `column` instead; a transposed
    producer swaps the two. form: LOAD, LOADV, LOADU, or LOADI with columns. */
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
-/* The same for bodies that do not support producers: `#define LOAD_A(i) LOAD_f32(b0, i)`. */
-void tuff__define_plain_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
 /* Adds a launch of the body for a matmul of `inner` terms. It takes the chain and leaves *chain empty. Returns NULL if
    out of memory. */
 launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner);

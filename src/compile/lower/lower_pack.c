@@ -47,18 +47,9 @@ static struct packing packing_of(const launch_list *list, const fused_chain *mat
     return out;
 }
 
-static chain_value plain_value(value_kind kind, tuff_dtype dtype)
-{
-    return (chain_value){
-        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
-}
-
 static tuff_status add_value(fused_chain *chain, chain_value value)
 {
-    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
-        return TUFF_E_OOM_HOST;
-    chain->values[chain->value_count++] = value;
-    return TUFF_OK;
+    return tuff__chain_append(chain, value) == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
 static void set_buffers(const fused_chain *matmul, const struct packing *shape, int target_id, fused_chain *out)
@@ -141,7 +132,7 @@ static tuff_status add_produced(const fused_chain *matmul, const struct packing 
         const bool reads = (value.kind == VALUE_LOAD || value.kind == VALUE_LOOKUP) &&
                            value.address.stride[shape->batch_rank + 2] != 0;
         if (reads && inside != NO_VALUE && value.guard != NO_VALUE) {
-            chain_value both = plain_value(VALUE_OP, TUFF_BOOL);
+            chain_value both = tuff__chain_value(VALUE_OP, TUFF_BOOL);
             both.op = OP_AND;
             both.args[0] = inside;
             both.args[1] = value.guard;
@@ -166,7 +157,7 @@ static tuff_status add_element(const fused_chain *matmul, const struct packing *
 {
     if (tuff__is_produced(matmul, shape->operand))
         return add_produced(matmul, shape, inside, out);
-    chain_value load = plain_value(VALUE_LOAD, TUFF_F32);
+    chain_value load = tuff__chain_value(VALUE_LOAD, TUFF_F32);
     load.buffer = 0;
     load.address = *source;
     load.guard = inside;
@@ -183,14 +174,15 @@ static tuff_status build_copy(const fused_chain *matmul, const struct packing *s
     else
         set_buffers(matmul, shape, target_id, out);
     if (shape->lines % shape->width != 0) {
-        chain_value inside = plain_value(VALUE_INSIDE, TUFF_BOOL), zero = plain_value(VALUE_CONSTANT, TUFF_F32);
+        chain_value inside = tuff__chain_value(VALUE_INSIDE, TUFF_BOOL),
+                    zero = tuff__chain_value(VALUE_CONSTANT, TUFF_F32);
         inside.address.stride[out->rank - 3] = shape->width;
         inside.address.stride[out->rank - 1] = 1;
         inside.high = shape->lines;
         TRY(add_value(out, inside));
         TRY(add_value(out, zero));
         TRY(add_element(matmul, shape, &source, 0, out));
-        chain_value select = plain_value(VALUE_OP, TUFF_F32);
+        chain_value select = tuff__chain_value(VALUE_OP, TUFF_F32);
         select.op = OP_WHERE;
         select.args[0] = 0;
         select.args[1] = out->value_count - 1;
@@ -255,7 +247,7 @@ static tuff_status copy_producer(const fused_chain *matmul, const struct packing
     out->operand_buffers[0] = matmul->operand_buffers[shape->operand];
     for (int i = 0; i < out->producers[0].end; ++i) {
         const bool own = i >= out->producers[0].begin;
-        TRY(add_value(out, own ? matmul->values[i] : plain_value(VALUE_CONSTANT, TUFF_F32)));
+        TRY(add_value(out, own ? matmul->values[i] : tuff__chain_value(VALUE_CONSTANT, TUFF_F32)));
     }
     tuff__chain_drop_buffers(out);
     return TUFF_OK;

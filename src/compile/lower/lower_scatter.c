@@ -47,39 +47,20 @@ static split split_axes(const struct fusion *fusion, const node *at)
     return result;
 }
 
-static chain_value plain_value(value_kind kind, tuff_dtype dtype)
-{
-    return (chain_value){
-        .kind = kind, .dtype = dtype, .args = {NO_VALUE, NO_VALUE, NO_VALUE}, .guard = NO_VALUE, .buffer = -1};
-}
-
-static int add_value(fused_chain *chain, chain_value value)
-{
-    if (!GROW(chain->values, chain->value_count, chain->value_capacity))
-        return NO_VALUE;
-    chain->values[chain->value_count++] = value;
-    return chain->value_count - 1;
-}
-
 static int add_op(fused_chain *chain, op_code op, int x, int y)
 {
-    chain_value value = plain_value(VALUE_OP, op == OP_LESS || op == OP_OR ? TUFF_BOOL : TUFF_I32);
+    chain_value value = tuff__chain_value(VALUE_OP, op == OP_LESS || op == OP_OR ? TUFF_BOOL : TUFF_I32);
     value.op = op;
     value.args[0] = x;
     value.args[1] = y;
-    return x == NO_VALUE || y == NO_VALUE ? NO_VALUE : add_value(chain, value);
+    return x == NO_VALUE || y == NO_VALUE ? NO_VALUE : tuff__chain_append(chain, value);
 }
 
 static int add_constant(fused_chain *chain, int64_t number)
 {
-    chain_value value = plain_value(VALUE_CONSTANT, TUFF_I32);
+    chain_value value = tuff__chain_value(VALUE_CONSTANT, TUFF_I32);
     value.constant = (double)number;
-    return add_value(chain, value);
-}
-
-static chain_buffer buffer_for(const launch_list *list, int id, bool written)
-{
-    return (chain_buffer){.id = id, .dtype = list->buffers[id].dtype, .read = !written, .written = written};
+    return tuff__chain_append(chain, value);
 }
 
 /* Builds the chain that copies an operand, with the list axes outermost, to contiguous memory. */
@@ -100,13 +81,14 @@ static tuff_status build_copy_chain(const launch_list *list, const split *scatte
         to.stride[i] = stride;
         stride *= out->extent[i];
     }
-    out->buffers[0] = buffer_for(list, base->id, false);
-    out->buffers[1] = buffer_for(list, destination, true);
+    out->buffers[0] = tuff__chain_buffer(list, base->id, false);
+    out->buffers[1] = tuff__chain_buffer(list, destination, true);
     out->buffer_count = 2;
-    chain_value load = plain_value(VALUE_LOAD, tuff__compute_dtype(operand->dtype));
+    chain_value load = tuff__chain_value(VALUE_LOAD, tuff__compute_dtype(operand->dtype));
     load.buffer = 0;
     load.address = from;
-    out->outputs[0] = (chain_output){.value = add_value(out, load), .buffer = 1, .address = to, .every_point = true};
+    out->outputs[0] =
+        (chain_output){.value = tuff__chain_append(out, load), .buffer = 1, .address = to, .every_point = true};
     out->output_count = 1;
     return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
 }
@@ -180,7 +162,7 @@ static tuff_status build_key_chain(const launch_list *list, const split *scatter
     TRY(build_copy_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
     const tuff_shape *shape = &scatter->at->outputs[0].shape;
     int64_t stride = 1, own_stride = 1;
-    chain_value place = plain_value(VALUE_INDEX, TUFF_I32);
+    chain_value place = tuff__chain_value(VALUE_INDEX, TUFF_I32);
     place.address.offset = -first;
     for (int i = scatter->rank - 1; i >= 0; --i) {
         const int axis = scatter->order[i];
@@ -194,16 +176,16 @@ static tuff_status build_key_chain(const launch_list *list, const split *scatter
     }
     const int index = out->outputs[0].value;
     const int scaled = add_op(out, OP_MUL, index, add_constant(out, own_stride));
-    const int key = add_op(out, OP_ADD, scaled, add_value(out, place));
+    const int key = add_op(out, OP_ADD, scaled, tuff__chain_append(out, place));
     const int below = add_op(out, OP_LESS, index, add_constant(out, 0));
     const int above = add_op(out, OP_LESS, add_constant(out, shape->extent[scatter->axis] - 1), index);
-    chain_value select = plain_value(VALUE_OP, TUFF_I32);
+    chain_value select = tuff__chain_value(VALUE_OP, TUFF_I32);
     select.op = OP_WHERE;
     select.args[0] = add_op(out, OP_OR, below, above);
     select.args[1] = add_constant(out, scatter->keys);
     select.args[2] = key;
     const bool whole = select.args[0] != NO_VALUE && select.args[1] != NO_VALUE && key != NO_VALUE;
-    out->outputs[0].value = whole ? add_value(out, select) : NO_VALUE;
+    out->outputs[0].value = whole ? tuff__chain_append(out, select) : NO_VALUE;
     return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
@@ -217,7 +199,7 @@ static tuff_status add_plain(launch_list *list, int index, const char *body, con
         return TUFF_E_OOM_HOST;
     const int count = (int)strlen(access);
     for (int i = 0; i < count; ++i) {
-        kernel->chain.buffers[i] = buffer_for(list, ids[i], access[i] == 'w');
+        kernel->chain.buffers[i] = tuff__chain_buffer(list, ids[i], access[i] == 'w');
         kernel->chain.buffers[i].written |= access[i] == 'b';
     }
     kernel->chain.buffer_count = count;
@@ -304,7 +286,7 @@ static int64_t run_length(int64_t keys)
 static tuff_status clear_buffer(launch_list *list, int index, int buffer, int64_t count)
 {
     fused_chain chain = {.rank = 1, .extent = {count}, .classes = {AXIS_OUTER}, .buffer_count = 1, .output_count = 1};
-    chain.buffers[0] = buffer_for(list, buffer, true);
+    chain.buffers[0] = tuff__chain_buffer(list, buffer, true);
     chain.outputs[0] =
         (chain_output){.value = add_constant(&chain, 0), .buffer = 0, .address = {.stride = {1}}, .every_point = true};
     return finish_copy(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
@@ -417,13 +399,14 @@ static tuff_status restore_axis_order(launch_list *list, int index, const split 
         from.stride[i] = strides[i];
         to.stride[i] = layout.stride[i];
     }
-    copy.buffers[0] = buffer_for(list, result, false);
-    copy.buffers[1] = buffer_for(list, scatter->at->id, true);
+    copy.buffers[0] = tuff__chain_buffer(list, result, false);
+    copy.buffers[1] = tuff__chain_buffer(list, scatter->at->id, true);
     copy.buffer_count = 2;
-    chain_value load = plain_value(VALUE_LOAD, tuff__compute_dtype(scatter->at->outputs[0].dtype));
+    chain_value load = tuff__chain_value(VALUE_LOAD, tuff__compute_dtype(scatter->at->outputs[0].dtype));
     load.buffer = 0;
     load.address = from;
-    copy.outputs[0] = (chain_output){.value = add_value(&copy, load), .buffer = 1, .address = to, .every_point = true};
+    copy.outputs[0] =
+        (chain_output){.value = tuff__chain_append(&copy, load), .buffer = 1, .address = to, .every_point = true};
     copy.output_count = 1;
     return finish_copy(list, index, copy.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &copy);
 }

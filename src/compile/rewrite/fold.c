@@ -111,6 +111,15 @@ static tuff_tensor *make_constant(tuff_graph *graph, tuff_dtype dtype, tuff_shap
     return tuff__share_node(graph, OP_CONSTANT, dtype, shape, NULL, 0, &attributes);
 }
 
+/* Whether the constant and all views through which it is seen have few elements: folding computes each of them. */
+static bool are_small(const tuff_tensor *x)
+{
+    for (; tuff_shape_count(x->shape) <= FOLD_LIMIT; x = x->node->inputs[0])
+        if (!tuff__op_is_view(x->node->op))
+            return true;
+    return false;
+}
+
 static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs, int input_count)
 {
     if (input_count < 1 || input_count > 3 || op == OP_ASSIGN || op == OP_RANDOM || op == OP_CONCAT ||
@@ -119,7 +128,7 @@ static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor
     if (tuff_shape_count(shape) * (int64_t)tuff_dtype_size(dtype) > FOLD_LIMIT)
         return false;
     for (int i = 0; i < input_count; ++i)
-        if (constant_behind(inputs[i]) == NULL || tuff_shape_count(inputs[i]->shape) > FOLD_LIMIT)
+        if (constant_behind(inputs[i]) == NULL || !are_small(inputs[i]))
             return false;
     return true;
 }

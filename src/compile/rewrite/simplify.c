@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "base/hash.h"
-
 typedef struct rebuild {
     tuff_graph *source, *target;
     tuff_tensor **map; /* by id in the source: the value in the target */

@@ -133,6 +133,15 @@ static int64_t best_count(const rewriting *self, const node *at)
     return best;
 }
 
+/* Whether the padded operands and all partial results are tensors of a legal size. */
+static bool fits(const node *at, const inner_split *split)
+{
+    tuff_shape x = at->inputs[0]->shape, y = at->inputs[1]->shape, parts = at->outputs[0].shape;
+    x.extent[x.rank - 1] = y.extent[y.rank - 2] = split->pieces * split->terms;
+    parts.extent[parts.rank - 1] *= split->pieces;
+    return tuff__shape_fits(x) && tuff__shape_fits(y) && tuff__shape_fits(parts);
+}
+
 /* Chooses how to split a product; with one piece it stays whole. Inner axes close to the driver's loop limit are split
    too: a loop of that length is too long next to the kernel's other loops. */
 static inner_split choose_split(const rewriting *self, const node *at)
@@ -153,7 +162,7 @@ tuff_status tuff__split_k(rewriting *self)
     for (int i = 0; i < self->original_count; ++i) {
         const node *at = self->graph->nodes[i];
         const inner_split split = at->op == OP_MATMUL ? choose_split(self, at) : (inner_split){1, 0};
-        if (split.pieces <= 1)
+        if (split.pieces <= 1 || !fits(at, &split))
             continue;
         const int axis = at->outputs[0].shape.rank - 2;
         tuff__graph_set_origin(self->graph, at);

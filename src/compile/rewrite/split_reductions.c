@@ -219,10 +219,12 @@ static tuff_tensor *carries(tuff_graph *graph, op_code op, tuff_tensor *local, i
 
 tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int axis)
 {
-    const int64_t extent = x->shape.extent[axis];
-    if (extent <= 2 * SCAN_TERMS || x->shape.rank == TUFF_MAX_RANK || tuff_shape_count(x->shape) == 0)
+    const int64_t extent = x->shape.extent[axis], pieces = (extent + SCAN_TERMS - 1) / SCAN_TERMS;
+    tuff_shape padded = x->shape;
+    padded.extent[axis] = pieces * SCAN_TERMS;
+    if (extent <= 2 * SCAN_TERMS || x->shape.rank == TUFF_MAX_RANK || tuff_shape_count(x->shape) == 0 ||
+        !tuff__shape_fits(padded))
         return scan(graph, op, x, axis);
-    const int64_t pieces = (extent + SCAN_TERMS - 1) / SCAN_TERMS;
     tuff_tensor *cut = cut_axis(graph, x, axis, pieces, SCAN_TERMS, 0);
     tuff_tensor *local = cut->node == NULL ? cut : scan(graph, op, cut, axis + 1);
     tuff_tensor *carry = local->node == NULL ? local : carries(graph, op, local, axis, SCAN_TERMS);
@@ -234,8 +236,6 @@ tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int
         spread->node == NULL ? spread : tuff__share_node(graph, OP_ADD, x->dtype, local->shape, both, 2, NULL);
     if (sum->node == NULL)
         return sum;
-    tuff_shape padded = x->shape;
-    padded.extent[axis] = pieces * SCAN_TERMS;
     return slice_to(graph, reshape(graph, sum, padded), axis, 0, extent);
 }
 
