@@ -103,7 +103,8 @@ typedef struct tuff_loader tuff_loader;
 /* Creates a loader and starts its workers; all memory is allocated here. device is that of the plans that get the
    batches, and must outlive the loader; NULL: batches are for the host only. options are copied; user must stay valid
    until tuff_loader_destroy has returned TUFF_OK. NULL on failure: TUFF_E_USAGE, TUFF_E_SHAPE and TUFF_E_DTYPE for
-   invalid options, TUFF_E_IO for the file, memory. */
+   invalid options, TUFF_E_LIMIT if a batch is too large, TUFF_E_IO for the file, TUFF_E_FORMAT if it is too short,
+   memory. */
 TUFF_API tuff_loader *tuff_loader_create(tuff_device *device, const tuff_loader_options *options);
 /* Stops the workers and frees the loader; NULL is allowed. If a source does not return within `timeout`, the result is
    TUFF_E_TIMEOUT: its thread and the memory that it may write are then freed only once it returns, and user must stay

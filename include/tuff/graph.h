@@ -62,8 +62,8 @@ TUFF_API tuff_graph *tuff_tensor_graph(const tuff_tensor *tensor);
 
 /* Sets gradients[i], for i < count, to d target / d wrt[i], a tensor of the same graph and of wrt[i]'s shape. target
    has rank 0. If target does not depend on wrt[i], the gradient is zeros. target and wrt[i] must be f32, f16 or bf16.
-   Ops that convert a scalar constant to the dtype of their other operand (ops.h) use a constant of their own, on which
-   target does not depend through the given one. Errors are returned and also kept by the graph. */
+   If wrt[i] is a scalar constant and an op converts it to the dtype of its other operand (tuff_constant), the op reads
+   a converted copy, and this use does not count in the gradient. Errors are returned and also kept by the graph. */
 TUFF_API tuff_status tuff_gradients(tuff_tensor *target, tuff_tensor *const *wrt, int count, tuff_tensor **gradients);
 
 /* Trades computation for memory: the backward pass keeps no value between inputs and y, but recomputes this segment

@@ -100,7 +100,8 @@ typedef struct tuff_conv2d_options {
 } tuff_conv2d_options;
 /* Cross-correlation of images x [N,C,H,W] with weight [O,C/groups,KH,KW], plus bias [O] unless it is NULL ->
    [N,O,OH,OW] with OH = (H + 2 padding - dilation (KH - 1) - 1) / stride + 1, rounded down. Group g of the outputs
-   reads group g of the channels; groups must divide C and O. options may be NULL: the defaults. */
+   reads group g of the channels; groups must divide C and O. The patches are not stored, but N C KH KW OH OW must be
+   less than 2^31. options may be NULL: the defaults. */
 TUFF_API tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias,
                                   const tuff_conv2d_options *options);
 /* The patches of image [B,C,H,W], each multiplied by weight [D,C,P,Q], plus bias [D] unless it is NULL ->

@@ -207,11 +207,11 @@ TUFF_API tuff_status tuff_optimizer_update(tuff_optimizer *optimizer, tuff_graph
    accumulated step. */
 TUFF_API tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer,
                                           const char *const *keys, const char *const *texts, int metadata_count);
-/* Loads a file written by tuff_checkpoint_save. If names or shapes differ, the result is TUFF_E_FORMAT or TUFF_E_SHAPE
-   and nothing is changed. The same holds for TUFF_E_USAGE, the result if the number of batches so far is no multiple of
-   the optimizer's `accumulate`, which may differ from that of the saved run. An optimizer that neither accumulates nor
-   scales the loss counts no batches: if the saved run had more batches than steps, a warning is logged, because what
-   depends on the number of batches, such as the position in the data, begins again at the number of steps. If the file
+/* Loads a file written by tuff_checkpoint_save. Nothing is changed on these errors: TUFF_E_FORMAT or TUFF_E_SHAPE if
+   names or shapes differ; TUFF_E_USAGE if the file's number of batches is not a multiple of the optimizer's
+   `accumulate`, which may differ from that of the saved run. An optimizer that neither accumulates nor scales the loss
+   counts no batches. If it loads a run that had more batches than steps, a warning is logged: the number of steps then
+   stands for the number of batches, and what depends on that, such as the position in the data, goes back. If the file
    has no rate written by the program, the rate becomes learning_rate. optimizer may be NULL: its state in the file is
    then ignored. */
 TUFF_API tuff_status tuff_checkpoint_load(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer);

@@ -13,7 +13,8 @@ static tuff_status check_field(const tuff_field *field, int index)
         return FAIL(TUFF_E_USAGE, "loader: field %d has no name", index);
     if ((unsigned)field->dtype > TUFF_BOOL)
         return FAIL(TUFF_E_DTYPE, "loader: \"%.100s\": invalid dtype for an input", field->name);
-    if (field->shape.rank < 0 || field->shape.rank >= TUFF_MAX_RANK || tuff_shape_count(field->shape) < 0)
+    if (field->shape.rank < 0 || field->shape.rank >= TUFF_MAX_RANK || tuff_shape_count(field->shape) < 0 ||
+        tuff_shape_count(field->shape) > INT32_MAX)
         return FAIL(TUFF_E_SHAPE,
                     "loader: \"%.100s\": invalid shape of a sample: rank %d (expected 0 to %d), or too many elements",
                     field->name, field->shape.rank, TUFF_MAX_RANK - 1);
@@ -25,6 +26,8 @@ static tuff_status check_field(const tuff_field *field, int index)
     if (field->collate != TUFF_COLLATE_STACK && (field->shape.rank < 1 || field->shape.extent[0] < 1))
         return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": its samples have rows, so its shape needs a first axis",
                     field->name);
+    if (field->collate != TUFF_COLLATE_STACK && field->shape.extent[0] > INT32_MAX) /* others may be 0 */
+        return FAIL(TUFF_E_SHAPE, "loader: \"%.100s\": more than %d rows of a sample", field->name, INT32_MAX);
     if (field->rows < 0)
         return FAIL(TUFF_E_USAGE, "loader: \"%.100s\": rows is %lld, but must not be negative", field->name,
                     (long long)field->rows);

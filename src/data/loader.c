@@ -382,8 +382,12 @@ static bool scan_position(const char *saved, int64_t *values)
         uint64_t value = 0;
         if (strncmp(saved, names[i], length) != 0)
             return false;
-        for (saved += length; *saved >= '0' && *saved <= '9' && digits < 20; saved++, digits++)
-            value = value * 10 + (uint64_t)(*saved - '0');
+        for (saved += length; *saved >= '0' && *saved <= '9'; saved++, digits++) {
+            const uint64_t digit = (uint64_t)(*saved - '0');
+            if (value > (UINT64_MAX - digit) / 10)
+                return false;
+            value = value * 10 + digit;
+        }
         if (digits == 0)
             return false;
         values[i] = (int64_t)value;

@@ -8,6 +8,8 @@
 /* Returns the graph of a builder's operands. If an operand is NULL, carries an error or belongs to another graph,
    returns NULL and sets *failure to the tensor that the builder must return. op is the builder's name, for messages. */
 tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **failure);
+/* The same for one operand, which must be f32, f16 or bf16. */
+tuff_graph *tuff__check_float_operand(const char *op, tuff_tensor *x, tuff_tensor **failure);
 /* The same for builders without operands: returns graph if it is valid, else NULL with *failure set. */
 tuff_graph *tuff__check_graph(const char *op, tuff_graph *graph, tuff_tensor **failure);
 
@@ -47,6 +49,8 @@ tuff_tensor *tuff__shift(tuff_tensor *x, double term);
 tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
 /* Slices one axis from start to stop; the others stay whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
+/* Reverses one axis. */
+tuff_tensor *tuff__reverse_axis(tuff_tensor *x, int axis);
 /* Inserts step - 1 zeros between the elements along axis. */
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
 /* tuff_unfold, but always as an UNFOLD node, even if a reshape would do: the compiler recognizes image patches by

@@ -59,13 +59,14 @@ static tuff_tensor *multiply(tuff_tensor *x, tuff_tensor *y)
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "matmul: %s x %s: leading axes do not broadcast",
                                 SHAPE_TEXT(x->shape), SHAPE_TEXT(y->shape));
     shape = matrix_shape(shape, rows, columns);
+    const bool is_shared = x_rank > 2 && y_rank == 2;
     if (!tuff__shape_is_legal(graph, "matmul", shape) ||
         !tuff__shape_is_legal(graph, "matmul", matrix_shape(shape, rows, inner)) ||
-        !tuff__shape_is_legal(graph, "matmul", matrix_shape(shape, inner, columns)))
+        (!is_shared && !tuff__shape_is_legal(graph, "matmul", matrix_shape(shape, inner, columns))))
         return &graph->failed;
     if (inner == 0 || tuff_shape_count(shape) == 0)
         return tuff__full(graph, x->dtype, shape, 0);
-    return x_rank > 2 && y_rank == 2 ? multiply_shared(x, y) : multiply_batches(x, y, shape);
+    return is_shared ? multiply_shared(x, y) : multiply_batches(x, y, shape);
 }
 
 /* Removes the axes that `promote` added for vectors. */

@@ -89,12 +89,6 @@ static tuff_tensor *scatter_add_source_gradient(const node *n, tuff_tensor *g)
     return tuff_where(inside, tuff_gather(g, indices, n->attributes.axis), tuff__scalar(g, 0));
 }
 
-/* Reverses one axis. */
-static tuff_tensor *flip(tuff_tensor *x, int axis)
-{
-    return tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1);
-}
-
 /* For MATMUL, whose operands have equal batch axes: the gradient of EXPAND does the sums over shared ones. */
 static tuff_tensor *transposed(tuff_tensor *x)
 {

@@ -194,6 +194,16 @@ tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, i
     return graph;
 }
 
+tuff_graph *tuff__check_float_operand(const char *op, tuff_tensor *x, tuff_tensor **failure)
+{
+    tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
+    if (!graph || tuff__dtype_is_float(x->dtype))
+        return graph;
+    *failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
+                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
+    return NULL;
+}
+
 /* Random ops keep the seed that was set when they were built. */
 void tuff_graph_seed(tuff_graph *graph, uint32_t seed)
 {

@@ -143,6 +143,11 @@ tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t s
     return tuff_slice(x, starts, stops, steps);
 }
 
+tuff_tensor *tuff__reverse_axis(tuff_tensor *x, int axis)
+{
+    return tuff__is_valid(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
+}
+
 /* Fills order for every axis that a shape may have; tuff_permute reads only those of x. */
 tuff_tensor *tuff__swap_axes(tuff_tensor *x, int a, int b)
 {

@@ -36,6 +36,16 @@ tuff_status tuff__json_failure(const char *reason)
                          : FAIL(TUFF_E_USAGE, "%s", reason);
 }
 
+tuff_status tuff__json_check_string(const char *source, const char *reason)
+{
+    tuff__json_begin();
+    json_t *value = json_string(source);
+    if (!value)
+        return tuff__json_failure(reason);
+    json_decref(value);
+    return TUFF_OK;
+}
+
 /* Returns the position of the closing quote of the string that opens at source[at]. */
 static size_t skip_string(const char *source, size_t size, size_t at)
 {

@@ -11,6 +11,9 @@ void tuff__json_begin(void);
 /* Fails with TUFF_E_OOM_HOST if memory ran out since tuff__json_begin, else with TUFF_E_USAGE and reason. */
 tuff_status tuff__json_failure(const char *reason);
 
+/* Fails with TUFF_E_USAGE and reason if the text is not valid UTF-8. */
+tuff_status tuff__json_check_string(const char *source, const char *reason);
+
 /* Parses one JSON object from an untrusted text: valid UTF-8, no duplicate keys in an object, no NUL in strings, only
    plain unsigned integers as numbers, nested at most 8 deep, and allocating at most 32 times the text's size plus 1
    MiB. TUFF_E_FORMAT, or TUFF_E_OOM_HOST. The caller releases *out with json_decref. */

@@ -17,6 +17,7 @@
 #include "base/file/file.h"
 #include "base/file/list.h"
 #include "base/thread.h"
+#include "io/json.h"
 
 #define NAME_LIMIT 200
 #define FILE_LIMIT (1ull << 32) /* largest size of a file to append to, in bytes */
@@ -43,6 +44,7 @@ static tuff_status check_name(const tuff_monitor_options *options, int index)
     for (const char *at = name; *at; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             return FAIL(TUFF_E_USAGE, "monitor: name %d contains a control character", index);
+    TRY(tuff__json_check_string(name, "monitor: a name is not valid UTF-8"));
     if (strcmp(name, "step") == 0)
         return FAIL(TUFF_E_USAGE, "monitor: the name \"step\" is reserved for the step");
     for (int i = 0; i < index; i++)

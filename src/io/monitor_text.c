@@ -169,7 +169,7 @@ static void begin_events(text *out, bool append, int64_t first_step)
     put_record(out, &event);
     if (append) {
         tuff__text_clear(&event);
-        put_event_head(&event, first_step + 1);
+        put_event_head(&event, first_step < INT64_MAX ? first_step + 1 : first_step);
         put_string(&event, 7, start, sizeof start);
         put_record(out, &event);
     }

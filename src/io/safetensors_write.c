@@ -20,12 +20,7 @@ tuff_status tuff__safetensors_check_name(const char *name)
 {
     if (strcmp(name, SAFETENSORS_METADATA) == 0)
         return FAIL(TUFF_E_USAGE, "a tensor cannot be named " SAFETENSORS_METADATA);
-    tuff__json_begin();
-    json_t *value = json_string(name);
-    if (!value)
-        return tuff__json_failure("the name of a tensor is not valid UTF-8");
-    json_decref(value);
-    return TUFF_OK;
+    return tuff__json_check_string(name, "the name of a tensor is not valid UTF-8");
 }
 
 static tuff_status check_tensor(const tuff_file_tensor *tensor)

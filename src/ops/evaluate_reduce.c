@@ -29,19 +29,24 @@ static layout reduced_layout(const evaluation *e)
     return result;
 }
 
-/* The state of a walk that adds up or finds maxima. magnitudes: add absolute values. */
+/* The state of a walk that adds up or finds maxima. magnitudes: add absolute values; wraps: each sum wraps, since those
+   of many integers are not exact in double. */
 typedef struct adding {
     const double *from;
     double *to;
-    bool magnitudes;
+    bool magnitudes, wraps;
+    tuff_dtype dtype;
 } adding;
 
 static void add_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
     const adding *sum = user;
     for (int64_t i = 0; i < count; i++) {
-        double term = sum->from[a + i * step_a];
-        sum->to[b + i * step_b] += sum->magnitudes ? fabs(term) : term;
+        const double term = sum->from[a + i * step_a];
+        double *to = &sum->to[b + i * step_b];
+        *to += sum->magnitudes ? fabs(term) : term;
+        if (sum->wraps)
+            *to = tuff__wrap(sum->dtype, *to);
     }
 }
 
@@ -50,7 +55,12 @@ static void add_run(void *user, int64_t a, int64_t b, int64_t count, int64_t ste
 static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
-    tuff__walk(e->input_shapes[0], &input, &output, add_run, &(adding){from, to, magnitudes});
+    tuff__walk(e->input_shapes[0], &input, &output, add_run,
+               &(adding){.from = from,
+                         .to = to,
+                         .magnitudes = magnitudes,
+                         .wraps = tuff__dtype_is_integer(e->dtype) && !magnitudes,
+                         .dtype = e->dtype});
 }
 
 /* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chains and tree. */
@@ -58,8 +68,6 @@ tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 {
     memset(e->value, 0, (size_t)count * sizeof *e->value);
     sum_walk(e, e->inputs[0], e->value, false);
-    for (int64_t i = 0; tuff__dtype_is_integer(e->dtype) && i < count; i++)
-        e->value[i] = tuff__wrap(e->dtype, e->value[i]);
     if (!e->error)
         return TUFF_OK;
     double *magnitudes = tuff__calloc((size_t)count, sizeof *magnitudes);
@@ -95,7 +103,7 @@ static void max_walk(const evaluation *e, const double *from, double *to, int64_
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
     for (int64_t i = 0; i < count; i++)
         to[i] = least;
-    tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){from, to, false});
+    tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){.from = from, .to = to});
 }
 
 tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)

@@ -171,6 +171,11 @@ static void a_shared_matrix_is_multiplied_once_and_so_is_its_gradient(void **sta
         tuff_matmul(tuff_input(graph, "a", TUFF_F32, S(2, 0)), tuff_input(graph, "b", TUFF_F32, S(0, 3)));
     assert_true(tuff_shape_equal(nothing->shape, S(2, 3)));
     assert_int_equal(count_ops(graph, OP_MATMUL), 2);
+    /* As many copies of w as x has matrices would be too large, but none is made. */
+    tuff_tensor *hidden = tuff_input(graph, "hidden", TUFF_F32, S(64, 128, 768)),
+                *head = tuff_input(graph, "head", TUFF_F32, S(768, 50257));
+    assert_true(tuff_shape_equal(tuff_matmul(hidden, head)->shape, S(64, 128, 50257)));
+    assert_int_equal(tuff_graph_status(graph), TUFF_OK);
     tuff_graph_destroy(graph);
 }
 
@@ -371,6 +376,19 @@ static void integers_wrap_and_divide_as_promised(void **state)
     x = I32(graph, S(2), 1 << 20, -1);
     EXPECT(tuff_mul(x, I32(graph, S(2), 1 << 20, 3)), 0, -3);
     EXPECT(tuff_sum(I32(new_graph(), S(2), INT32_MAX, 1), (int[]){0}, 1, false), INT32_MIN);
+    /* More than a double holds. */
+    x = tuff_expand(I32(new_graph(), S(1), INT32_MAX), S(1 << 23));
+    EXPECT(tuff_sum(x, (int[]){0}, 1, false), -(1 << 23));
+}
+
+/* With strides so large that all taps of the only patch lie in the padding. */
+static void an_image_beside_all_patches_has_no_gradient(void **state)
+{
+    (void)state;
+    tuff_graph *graph = new_graph();
+    tuff_tensor *image = F32(graph, S(1, 1, 2, 2), 1, 2, 3, 4), *kernel = F32(graph, S(1, 1, 2, 2), 5, 6, 7, 8);
+    const tuff_conv2d_options options = {.stride = {100, 100}, .dilation = {2, 2}, .padding = {5, 5}};
+    EXPECT(slope(tuff_conv2d(image, kernel, NULL, &options), image), 0, 0, 0, 0);
 }
 
 static void casts_truncate_saturate_and_round_to_even(void **state)
@@ -628,6 +646,7 @@ int main(void)
         cmocka_unit_test(attention_without_a_visible_key_gives_zeros),
         cmocka_unit_test(cross_entropy_counts_what_is_not_ignored),
         cmocka_unit_test(integers_wrap_and_divide_as_promised),
+        cmocka_unit_test(an_image_beside_all_patches_has_no_gradient),
         cmocka_unit_test(casts_truncate_saturate_and_round_to_even),
         cmocka_unit_test(narrow_floats_convert_both_ways),
         cmocka_unit_test(random_numbers_are_threefry),

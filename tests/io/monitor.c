@@ -340,7 +340,7 @@ static void wrong_use_is_an_error(void **state)
     memset(long_name, 'x', sizeof long_name - 1);
     const char *path = scratch_path("log");
     const char *const twice[] = {"a", "a"}, *const empty[] = {""}, *const missing[] = {NULL}, *const line[] = {"a\nb"};
-    const char *const step[] = {"step"}, *const longer[] = {long_name};
+    const char *const step[] = {"step"}, *const longer[] = {long_name}, *const latin[] = {"loss \xff"};
     expect_refusal(NULL, "missing");
     expect_refusal(&(tuff_monitor_options){.path = NULL}, "missing");
     expect_refusal(&(tuff_monitor_options){.path = path, .count = 1}, "missing");
@@ -349,6 +349,7 @@ static void wrong_use_is_an_error(void **state)
     expect_refusal(&(tuff_monitor_options){.path = path, .names = empty, .count = 1}, "empty");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = missing, .count = 1}, "NULL");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = line, .count = 1}, "control character");
+    expect_refusal(&(tuff_monitor_options){.path = path, .names = latin, .count = 1}, "UTF-8");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = step, .count = 1}, "reserved for the step");
     expect_refusal(&(tuff_monitor_options){.path = path, .names = longer, .count = 1}, "longer");
     assert_string_equal(scratch_list(), "");

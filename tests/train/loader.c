@@ -310,7 +310,8 @@ static void goes_on_where_it_was(void **state)
                                  "samples 67 batch 13 last 0 shuffle 1 seed 11 epoch 3 index 2",
                                  "samples 67 batch 13 last 1 shuffle 0 seed 11 epoch 3 index 2",
                                  "samples 67 batch 13 last 1 shuffle 1 seed 12 epoch 3 index 2",
-                                 "samples 67 batch 13 last 1 shuffle 1 seed 11 epoch 99999999999999999999 index 2"};
+                                 "samples 67 batch 13 last 1 shuffle 1 seed 11 epoch 99999999999999999999 index 2",
+                                 "samples 67 batch 13 last 1 shuffle 1 seed 11 epoch 18446744073709551619 index 2"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(tuff_loader_restore(first, wrong[i]), TUFF_E_FORMAT);
     tuff_batch batch;

@@ -8,36 +8,20 @@
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
-static tuff_tensor *zero(const tuff_tensor *x)
-{
-    return tuff__scalar(x, 0);
-}
-
-/* Returns the graph of x; NULL with *failure set if x is not a usable float tensor. */
-static tuff_graph *check_float_operand(const char *op, tuff_tensor *x, tuff_tensor **failure)
-{
-    tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
-    if (!graph || tuff__dtype_is_float(x->dtype))
-        return graph;
-    *failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
-                                tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    return NULL;
-}
-
 /* max(x, 0) alone would pass half of the gradient at 0. It is still the other branch because it propagates NaN. */
 tuff_tensor *tuff_relu(tuff_tensor *x)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("relu", x, &failure))
+    if (!tuff__check_float_operand("relu", x, &failure))
         return failure;
-    return tuff_where(tuff_less(zero(x), x), x, tuff__stop_gradient(tuff_max(x, zero(x))));
+    return tuff_where(tuff_less(tuff__scalar(x, 0), x), x, tuff__stop_gradient(tuff_max(x, tuff__scalar(x, 0))));
 }
 
 /* The exact form: 0.5 x (1 + erf(x / sqrt(2))). */
 tuff_tensor *tuff_gelu(tuff_tensor *x)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("gelu", x, &failure))
+    if (!tuff__check_float_operand("gelu", x, &failure))
         return failure;
     return tuff_mul(tuff__scale(x, 0.5), tuff__shift(tuff_erf(tuff__scale(x, 0.70710678118654752440)), 1));
 }
@@ -47,7 +31,7 @@ tuff_tensor *tuff_gelu(tuff_tensor *x)
 tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("gelu_tanh", x, &failure))
+    if (!tuff__check_float_operand("gelu_tanh", x, &failure))
         return failure;
     const double slope = 2 * 0.79788456080286535588;
     tuff_tensor *argument = tuff_mul(x, tuff__shift(tuff__scale(tuff_mul(x, x), slope * 0.044715), slope));
@@ -65,35 +49,35 @@ tuff_tensor *tuff_silu(tuff_tensor *x)
 tuff_tensor *tuff_softplus(tuff_tensor *x)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("softplus", x, &failure))
+    if (!tuff__check_float_operand("softplus", x, &failure))
         return failure;
-    return tuff_add(tuff_max(x, zero(x)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
+    return tuff_add(tuff_max(x, tuff__scalar(x, 0)), tuff_log1p(tuff_exp(tuff_neg(tuff_abs(x)))));
 }
 
 /* expm1 keeps the digits of small x. It gets 0 if x is positive, because its exponential could overflow. */
 tuff_tensor *tuff_elu(tuff_tensor *x, double alpha)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("elu", x, &failure))
+    if (!tuff__check_float_operand("elu", x, &failure))
         return failure;
-    tuff_tensor *positive = tuff_less(zero(x), x);
-    tuff_tensor *below = tuff_expm1(tuff_where(positive, zero(x), x));
+    tuff_tensor *positive = tuff_less(tuff__scalar(x, 0), x);
+    tuff_tensor *below = tuff_expm1(tuff_where(positive, tuff__scalar(x, 0), x));
     return tuff_where(positive, x, tuff__scale(below, alpha));
 }
 
 tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
 {
     tuff_tensor *failure;
-    if (!check_float_operand("leaky_relu", x, &failure))
+    if (!tuff__check_float_operand("leaky_relu", x, &failure))
         return failure;
-    return tuff_where(tuff_less(zero(x), x), x, tuff__scale(x, slope));
+    return tuff_where(tuff_less(tuff__scalar(x, 0), x), x, tuff__scale(x, slope));
 }
 
 /* Like relu: the slope is 1 strictly between the bounds and 0 at and beyond them; min and max propagate NaN. */
 tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 {
     tuff_tensor *failure;
-    tuff_graph *graph = check_float_operand("clamp", x, &failure);
+    tuff_graph *graph = tuff__check_float_operand("clamp", x, &failure);
     if (!graph)
         return failure;
     if (!(low <= high))
@@ -118,7 +102,7 @@ static tuff_tensor *pow_by_squaring(tuff_tensor *x, int exponent)
 tuff_tensor *tuff_pow_scalar(tuff_tensor *x, double exponent)
 {
     tuff_tensor *failure;
-    tuff_graph *graph = check_float_operand("pow_scalar", x, &failure);
+    tuff_graph *graph = tuff__check_float_operand("pow_scalar", x, &failure);
     if (!graph)
         return failure;
     if (exponent == 0)
@@ -144,7 +128,7 @@ tuff_tensor *tuff_swiglu(tuff_tensor *gate, tuff_tensor *up)
 tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 {
     tuff_tensor *failure;
-    tuff_graph *graph = check_float_operand("glu", x, &failure);
+    tuff_graph *graph = tuff__check_float_operand("glu", x, &failure);
     if (!graph)
         return failure;
     if (!tuff__resolve_axis("glu", x, axis, &axis))
@@ -161,7 +145,7 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
 {
     tuff_tensor *failure;
-    tuff_graph *graph = check_float_operand("dropout", x, &failure);
+    tuff_graph *graph = tuff__check_float_operand("dropout", x, &failure);
     if (!graph)
         return failure;
     if (!(probability >= 0 && probability <= 1))
@@ -172,5 +156,5 @@ tuff_tensor *tuff_dropout(tuff_tensor *x, double probability)
     if (probability == 1)
         return tuff__full(graph, x->dtype, x->shape, 0);
     tuff_tensor *dropped = tuff_less(tuff_random(graph, x->shape), tuff_constant(graph, TUFF_F32, probability));
-    return tuff_where(dropped, zero(x), tuff__scale(x, 1 / (1 - probability)));
+    return tuff_where(dropped, tuff__scalar(x, 0), tuff__scale(x, 1 / (1 - probability)));
 }

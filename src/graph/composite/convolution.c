@@ -10,7 +10,7 @@ typedef struct geometry {
     int64_t stride[2], dilation[2], padding[2], groups;
 } geometry;
 
-/* Pads rows and columns with zeros; negative numbers crop. */
+/* Pads rows and columns with zeros; negative numbers crop, in front also zeros that were added behind. */
 static tuff_tensor *pad_or_crop(tuff_tensor *x, const int64_t *before, const int64_t *after)
 {
     for (int i = 0; i < 2; i++) {
@@ -21,8 +21,9 @@ static tuff_tensor *pad_or_crop(tuff_tensor *x, const int64_t *before, const int
         const int64_t first = before[i] < 0 ? -before[i] : 0, left = after[i] < 0 ? -after[i] : 0;
         starts[axis] = before[i] > 0 ? before[i] : 0;
         ends[axis] = after[i] > 0 ? after[i] : 0;
-        x = tuff__slice_axis(x, axis, first, x->shape.extent[axis] - left, 1);
         x = tuff_pad(x, starts, ends, 0);
+        if (tuff__is_valid(x))
+            x = tuff__slice_axis(x, axis, first, x->shape.extent[axis] - left, 1);
     }
     return x;
 }
@@ -86,12 +87,6 @@ static phases plan_phases(const geometry *conv, int i, int64_t size, int64_t row
     return made;
 }
 
-/* Reverses one axis. */
-static tuff_tensor *reverse_axis(tuff_tensor *x, int axis)
-{
-    return tuff__is_valid(x) ? tuff__slice_axis(x, axis, x->shape.extent[axis] - 1, -1, -1) : x;
-}
-
 /* Rearranges kernels [G·O,C,KH,KW] to those of the gradient [G,C·phases,O,KH',KW']: the taps of each phase, last
    first. */
 static tuff_tensor *reverse_kernels(tuff_tensor *weight, int64_t groups, const phases *along)
@@ -101,7 +96,7 @@ static tuff_tensor *reverse_kernels(tuff_tensor *weight, int64_t groups, const p
                          (int64_t[]){along[0].taps * along[0].step - w[2], along[1].taps * along[1].step - w[3]});
     weight = tuff_reshape(
         weight, TUFF_SHAPE(groups, per_group, channels, along[0].taps, along[0].step, along[1].taps, along[1].step));
-    weight = reverse_axis(reverse_axis(weight, 3), 5);
+    weight = tuff__reverse_axis(tuff__reverse_axis(weight, 3), 5);
     weight = tuff_permute(weight, (int[]){0, 2, 4, 6, 1, 3, 5});
     return tuff_reshape(
         weight, TUFF_SHAPE(groups, channels * along[0].step * along[1].step, per_group, along[0].taps, along[1].taps));

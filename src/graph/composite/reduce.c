@@ -16,24 +16,11 @@ static double reduced_count(const tuff_tensor *x, const int *axes, int count)
     return elements;
 }
 
-/* Whether x is a float tensor, in *legal. If not, returns the tensor that the builder must return. */
-static tuff_tensor *check_float_operand(const char *op, tuff_tensor *x, bool *legal)
-{
-    tuff_tensor *failure = NULL;
-    tuff_graph *graph = tuff__check_operands(op, &x, 1, &failure);
-    *legal = graph && tuff__dtype_is_float(x->dtype);
-    if (graph && !*legal)
-        failure = tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op,
-                                   tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
-    return failure;
-}
-
 /* Multiplies by the reciprocal of the count, a constant, so that the kernel need not divide. */
 tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 {
-    bool legal;
-    tuff_tensor *failure = check_float_operand("mean", x, &legal);
-    if (!legal)
+    tuff_tensor *failure;
+    if (!tuff__check_float_operand("mean", x, &failure))
         return failure;
     tuff_tensor *sum = tuff_sum(x, axes, count, keep);
     return tuff__is_valid(sum) ? tuff__scale(sum, 1 / reduced_count(x, axes, count)) : sum;
@@ -42,9 +29,8 @@ tuff_tensor *tuff_mean(tuff_tensor *x, const int *axes, int count, bool keep)
 /* Takes two passes: with a sum of squares, large numbers would cancel. */
 tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
-    bool legal;
-    tuff_tensor *failure = check_float_operand("variance", x, &legal);
-    if (!legal)
+    tuff_tensor *failure;
+    if (!tuff__check_float_operand("variance", x, &failure))
         return failure;
     tuff_tensor *mean = tuff_mean(x, axes, count, true);
     if (!tuff__is_valid(mean))
@@ -123,9 +109,7 @@ typedef struct exponentials {
 
 static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials *out, tuff_tensor **failure)
 {
-    bool legal;
-    *failure = check_float_operand(op, x, &legal);
-    if (!legal)
+    if (!tuff__check_float_operand(op, x, failure))
         return false;
     *failure = &x->graph->failed;
     if (!tuff__resolve_axis(op, x, axis, &axis))
