@@ -12,12 +12,12 @@
 #define LEFT counters[64]
 
 // A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
-// could wait for. Should one of them lose its core to another program, it ends after about 1 to 3 ms: the others run
+// could wait for. Should one of them lose its core to another program, it ends after about a millisecond: the others run
 // what is left.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_ia32_pause)
 #define PAUSE() __builtin_ia32_pause()
-#define LONGEST_WAIT 60000
+#define LONGEST_WAIT 30000
 #endif
 #endif
 #ifndef PAUSE
