@@ -58,9 +58,13 @@ typedef struct merger {
     int row_count; /* rows written */
 } merger;
 
-bool tuff__persistent_is_avoidable(tuff_status why)
+bool tuff__persistent_give_up(persistent_launches *self, tuff_status why)
 {
-    return why == TUFF_E_COMPILE || why == TUFF_E_LIMIT || why == TUFF_E_UNSUPPORTED || why == TUFF_E_OOM_DEVICE;
+    tuff__persistent_free(self);
+    if (why != TUFF_E_COMPILE && why != TUFF_E_LIMIT && why != TUFF_E_UNSUPPORTED && why != TUFF_E_OOM_DEVICE)
+        return false;
+    tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
+    return true;
 }
 
 static bool is_wanted(void)
@@ -430,13 +434,11 @@ tuff_status tuff__persistent_create(executable *self, const recording_options *o
     tuff__free(work.functions);
     tuff__free(work.function_of);
     tuff__free(work.rows);
-    if (status == TUFF_OK && proof == TUFF_OK)
-        return TUFF_OK;
-    tuff__persistent_free(&self->persistent);
-    if (proof != TUFF_OK || !tuff__persistent_is_avoidable(status))
-        return proof != TUFF_OK ? proof : status;
-    tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
-    return TUFF_OK;
+    if (proof != TUFF_OK)
+        tuff__persistent_free(&self->persistent);
+    if (status == TUFF_OK)
+        return proof;
+    return tuff__persistent_give_up(&self->persistent, status) ? TUFF_OK : status;
 }
 
 void tuff__persistent_copy_programs(executable *self)

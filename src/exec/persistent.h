@@ -21,8 +21,8 @@ typedef struct persistent_launches {
    there are too few of them, or if the driver cannot build the program. The commands of the executable have their
    bindings, and no programs. */
 tuff_status tuff__persistent_create(struct executable *self, const struct recording_options *options);
-/* Whether launches that are not merged may succeed where merged ones failed. */
-bool tuff__persistent_is_avoidable(tuff_status why);
+/* Frees *self after a failure. Returns whether launches that are not merged may succeed; the log then says why. */
+bool tuff__persistent_give_up(persistent_launches *self, tuff_status why);
 /* Copies the programs of the other commands, once they are known. */
 void tuff__persistent_copy_programs(struct executable *self);
 void tuff__persistent_free(persistent_launches *self);

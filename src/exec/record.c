@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "compile/lower/loop_limit.h"
 #include "compile/schedule/cost.h"
 #include "exec/executable.h"
@@ -303,10 +302,8 @@ static tuff_status record_run(executable *self, bool barrier_everywhere)
 static tuff_status record_merged_run(executable *self, bool barrier_everywhere)
 {
     const tuff_status status = record_run(self, barrier_everywhere);
-    if (self->persistent.commands == NULL || !tuff__persistent_is_avoidable(status))
+    if (status == TUFF_OK || self->persistent.commands == NULL || !tuff__persistent_give_up(&self->persistent, status))
         return status;
-    tuff__log(TUFF_LOG_INFO, "compile: each launch stays a dispatch of its own: %s", tuff_error());
-    tuff__persistent_free(&self->persistent);
     TRY(tuff__executable_complete_programs(self));
     return record_run(self, barrier_everywhere);
 }
