@@ -12,8 +12,8 @@
 #define LEFT counters[64]
 
 // A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
-// could wait for. Should one of them lose its core to another program, it ends after about a millisecond: the others run
-// what is left.
+// could wait for. Should one of them lose its core to another program, it ends after about a millisecond: the others
+// run what is left.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_ia32_pause)
 #define PAUSE() __builtin_ia32_pause()
