@@ -10,20 +10,28 @@
 #define NEXT counters[0]
 #define DONE counters[32]
 #define LEFT counters[64]
+#define GAVE_UP counters[96]
+#define HALVINGS counters[97]
 
 // A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
-// could wait for. Should one of them lose its core to another program, it ends after about a millisecond: the others
-// run what is left.
+// could wait for. One of them may lose its core to another thread for a few milliseconds, which is worth waiting for: a
+// group that gives up ends, and fewer groups run what is left of the list. But if there are fewer cores than groups, a
+// group that waits may hold the core that the other one needs. So waits beyond about a millisecond are limited: to about
+// 10 milliseconds in a dispatch, to half as long after each dispatch in which a group gave up, and to twice as long, up
+// to these 10, after each other one.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_ia32_pause)
 #define PAUSE() __builtin_ia32_pause()
-#define LONGEST_WAIT 30000
+#define SHORT_WAIT 20000u
+#define LONG_WAITS 200000u
 #endif
 #endif
 #ifndef PAUSE
 #define PAUSE()
-#define LONGEST_WAIT 1000000
+#define SHORT_WAIT 600000u
+#define LONG_WAITS 6000000u
 #endif
+#define MOST_HALVINGS 6u
 
 // What follows must not be read before DONE. x86 reads in order; elsewhere an atomic operation is also a barrier, which
 // mem_fence need not be between groups.
@@ -33,11 +41,13 @@
 #define ORDER_READS(counter)
 #endif
 
-static int wait_for(volatile __global uint *counters, uint needed)
+static int wait_for(volatile __global uint *counters, uint needed, __private uint *long_waits)
 {
     for (uint waits = 0; DONE < needed; ++waits) {
-        if (waits == LONGEST_WAIT)
+        if (waits >= SHORT_WAIT && ++*long_waits > LONG_WAITS >> HALVINGS) {
+            GAVE_UP = 1;
             return 0;
+        }
         PAUSE();
     }
     ORDER_READS(DONE);
@@ -52,13 +62,14 @@ void tuff_persistent(__global const int *p, __global const int *rows, volatile _
     const uint workers = (uint)get_num_groups(0);
     __global const int *row = rows + first_row * ROW_SIZE;
     const uint end = (uint)row[(row_count - 1) * ROW_SIZE + END];
+    uint long_waits = 0;
     for (;;) {
         const uint next = NEXT;
         if (next >= end)
             break;
         while (next >= (uint)row[END])
             row += ROW_SIZE;
-        if (!wait_for(counters, (uint)row[NEEDED]))
+        if (!wait_for(counters, (uint)row[NEEDED], &long_waits))
             break;
         const uint taken = max(1u, ((uint)row[END] - next) / (2 * workers));
         if (atomic_cmpxchg(&NEXT, next, next + taken) != next)
@@ -69,8 +80,11 @@ void tuff_persistent(__global const int *p, __global const int *rows, volatile _
         mem_fence(CLK_GLOBAL_MEM_FENCE);
         atomic_add(&DONE, taken);
     }
-    // The last one leaves everything as it was found.
+    mem_fence(CLK_GLOBAL_MEM_FENCE);
+    // The last one prepares the next dispatch.
     if (atomic_inc(&LEFT) == workers - 1) {
+        HALVINGS = GAVE_UP ? min(HALVINGS + 1, MOST_HALVINGS) : max(HALVINGS, 1u) - 1;
+        GAVE_UP = 0;
         NEXT = 0;
         DONE = 0;
         LEFT = 0;

@@ -19,7 +19,7 @@ enum {
     LEAST_LAUNCHES = 4, /* of a dispatch: fewer are not worth a program */
     FIXED_BINDINGS = 3, /* parameters, rows, counters */
     MOST_BUFFERS = MAX_BINDINGS - FIXED_BINDINGS,
-    COUNTERS = 96,
+    COUNTERS = 128,
     ROW_HEAD = 5 /* FUNCTION to PARAMETERS */
 };
 

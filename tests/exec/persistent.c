@@ -1,7 +1,7 @@
 /* Persistent kernels: plans whose launches are merged compute what they compute launch by launch, bit by bit, in every
    run; if the driver cannot link the kernel, they run launch by launch; and profiles still show each launch. */
-#ifndef _POSIX_C_SOURCE
-#define _POSIX_C_SOURCE 200809L
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_setaffinity */
 #endif
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +9,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __linux__
+#include <dirent.h>
+#include <sched.h>
+#endif
 
 #include <cmocka.h>
 
@@ -121,6 +126,39 @@ static void vary_group_counts(tuff_device *device)
     device->info.compute_units = units;
 }
 
+#ifdef __linux__
+/* Moves all threads of the process to one core, or lets them run on every core again. */
+static void keep_to_one_core(bool is_on)
+{
+    static cpu_set_t before;
+    cpu_set_t wanted = before;
+    if (is_on) {
+        assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+        CPU_ZERO(&wanted);
+        CPU_SET((size_t)sched_getcpu(), &wanted);
+    }
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (const struct dirent *entry = readdir(threads); entry; entry = readdir(threads))
+        if (entry->d_name[0] != '.') /* a thread that has ended meanwhile is an error that does not matter */
+            (void)sched_setaffinity((pid_t)strtol(entry->d_name, NULL, 10), sizeof wanted, &wanted);
+    (void)closedir(threads);
+}
+
+/* All threads on one core: a group loses it in the midst of its work, while another one waits. */
+static void share_one_core(tuff_device *device)
+{
+    results merged, alone;
+    if (!is_mergeable(device))
+        return;
+    compute(device, 41, 43, false, &alone);
+    keep_to_one_core(true);
+    compute(device, 41, 43, true, &merged);
+    keep_to_one_core(false);
+    assert_memory_equal(&merged, &alone, sizeof merged);
+}
+#endif
+
 static void profile_launches(tuff_device *device)
 {
     static const float zeros[LARGEST];
@@ -191,6 +229,16 @@ static void any_number_of_groups_is_right(void **state)
     for_each_driver(vary_group_counts);
 }
 
+static void groups_may_share_a_core(void **state)
+{
+    (void)state;
+#ifdef __linux__
+    for_each_driver(share_one_core);
+#else
+    skip();
+#endif
+}
+
 static void profiles_show_each_launch(void **state)
 {
     (void)state;
@@ -212,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_separate_launches),
         cmocka_unit_test(any_number_of_groups_is_right),
+        cmocka_unit_test(groups_may_share_a_core),
         cmocka_unit_test(profiles_show_each_launch),
         cmocka_unit_test(drivers_need_not_link),
     };
