@@ -34,28 +34,13 @@ static const example_field fields[] = {
 #define OPTIMIZER                                                                                      \
     .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01, .clip_norm = 1, \
     .final_rate = 1e-3
+#define SIZES(T, A, M, H, S, SEEN) \
+    .time = T, .agents = A, .columns = M, .width = H, .heads = 4, .messages = S, .ties = 4, .seen = SEEN, .latent = 25
 static const dotgat_config small = {
-    .settings = {.batch = 16, .steps = 500, .epoch_steps = 50, .dropout = 0.1, OPTIMIZER},
-    .time = 24,
-    .agents = 8,
-    .columns = 16,
-    .width = 64,
-    .heads = 4,
-    .messages = 3,
-    .ties = 4,
-    .seen = 4,
-    .latent = 25};
+    .settings = {.batch = 16, .steps = 500, .epoch_steps = 50, .dropout = 0.1, OPTIMIZER}, SIZES(24, 8, 16, 64, 3, 4)};
 static const dotgat_config original = {
     .settings = {.batch = 64, .steps = 600, .epoch_steps = 12, .dropout = 0.1, OPTIMIZER},
-    .time = 50,
-    .agents = 20,
-    .columns = 25,
-    .width = 128,
-    .heads = 4,
-    .messages = 5,
-    .ties = 4,
-    .seen = 6,
-    .latent = 25};
+    SIZES(50, 20, 25, 128, 5, 6)};
 
 static const double rms_epsilon = 1.1920928955078125e-7;
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/example.h"
+#include "common/layers.h"
 #include "common/texts.h"
 
 typedef struct k1_config {
@@ -48,7 +49,6 @@ static const k1_config original = {
     .settings = {.batch = 256, .steps = 60000, .dropout = 0.1, OPTIMIZER}, SIZES(64, 10000, 128, 256), TREE};
 
 enum { MAX_DEPTH = 4, MAX_NODES = 40, KINDS = 12 };
-static const double norm_epsilon = 1e-5;
 
 /* Number of nodes on a level, and index of its first node. */
 static int64_t level_count(const k1_config *c, int level)
@@ -173,8 +173,7 @@ static tuff_tensor *linear(const block *at, tuff_tensor *x, const char *weight, 
 
 static tuff_tensor *layer_norm(const block *at, tuff_tensor *x, const char *gain, const char *bias)
 {
-    return tuff_add(tuff_mul(tuff_layer_norm(x, NULL, NULL, 1, norm_epsilon), stack_rows(at, gain)),
-                    stack_rows(at, bias));
+    return tuff_add(tuff_mul(tuff_layer_norm(x, NULL, NULL, 1, 1e-5), stack_rows(at, gain)), stack_rows(at, bias));
 }
 
 /* Applies dropout to x. If factors were drawn for the whole level, uses the part that belongs to the node. */
@@ -221,10 +220,8 @@ static tuff_tensor *run_block(const block *at, tuff_tensor *z)
     tuff_tensor *projected =
         tuff_reshape(linear(at, z, "in_proj.weight", "in_proj.bias"), TUFF_SHAPE(nodes * B, S, 3 * D));
     tuff_tensor *qkv[3];
-    for (int i = 0; i < 3; i++) {
-        const int64_t start[] = {0, 0, i * D}, stop[] = {nodes * B, S, (i + 1) * D};
-        qkv[i] = tuff_reshape(tuff_slice(projected, start, stop, NULL), TUFF_SHAPE(nodes * B, S, n, D / n));
-    }
+    for (int i = 0; i < 3; i++)
+        qkv[i] = tuff_reshape(example_slice(projected, 2, i * D, D), TUFF_SHAPE(nodes * B, S, n, D / n));
     const tuff_attention_options options = {.causal = true, .dropout = example_dropout_probability(at->b)};
     tuff_tensor *attended =
         at->b->optimized ? tuff_attention(qkv[0], qkv[1], qkv[2], &options) : attention_in_steps(at, qkv);
@@ -257,19 +254,15 @@ static tuff_tensor *tree_by_levels(example_build *b, tuff_tensor *h)
 {
     const k1_config *c = b->config;
     const int64_t rows = b->batch * c->window, D = c->width;
-    const int both[] = {0, 1};
     for (int level = 0; level < c->depth; level++) {
         const int64_t parents = level > 0 ? level_count(c, level - 1) : 1, first = level_begin(c, level);
         const block at = {.b = b, .first = first, .parents = parents, .each = level > 0 ? c->branching : 1};
-        h = tuff_reshape(h, TUFF_SHAPE(parents, 1, rows, D));
-        h = run_block(&at, h);
+        h = run_block(&at, tuff_reshape(h, TUFF_SHAPE(parents, 1, rows, D)));
         tuff_tensor *nodes = tuff_reshape(h, TUFF_SHAPE(level_count(c, level), rows, D));
-        for (int64_t i = 0; i < level_count(c, level) && b->purpose == EXAMPLE_CHECK; i++) {
-            const int64_t start[] = {i, 0, 0}, stop[] = {i + 1, rows, D};
-            output(b, tuff_slice(nodes, start, stop, NULL), "node", first + i);
-        }
+        for (int64_t i = 0; i < level_count(c, level) && b->purpose == EXAMPLE_CHECK; i++)
+            output(b, example_slice(nodes, 0, i, 1), "node", first + i);
     }
-    return tuff_mean(h, both, 2, false);
+    return tuff_mean(h, (int[]){0, 1}, 2, false);
 }
 
 /* Draws the dropout factors of a level in the order of the level-wise form, so that both forms drop the same
@@ -326,15 +319,14 @@ static tuff_tensor *loss_of(example_build *b, tuff_tensor *logits, tuff_tensor *
 {
     const k1_config *c = b->config;
     const int64_t B = b->batch, S = c->window, V = c->vocabulary;
-    const int64_t start[] = {0, 1}, stop[] = {B, S}, begin[] = {0, 0, 0}, end[] = {B, S - 1, V};
     const int64_t before[] = {0, 0}, after[] = {0, 1};
     int64_t rows = B * S;
     if (!c->next) {
-        y = tuff_slice(y, start, stop, NULL);
+        y = example_slice(y, 1, 1, S - 1);
         if (b->optimized) {
             y = tuff_pad(y, before, after, EXAMPLE_IGNORED_WORD);
         } else {
-            logits = example_copy(b, tuff_slice(logits, begin, end, NULL));
+            logits = example_copy(b, example_slice(logits, 1, 0, S - 1));
             rows = B * (S - 1);
         }
     }
@@ -344,10 +336,8 @@ static tuff_tensor *loss_of(example_build *b, tuff_tensor *logits, tuff_tensor *
 
 static tuff_tensor *build(example_build *b)
 {
-    static const int transposed[] = {1, 0};
     const k1_config *c = b->config;
     const int64_t B = b->batch, S = c->window, V = c->vocabulary, D = c->width;
-    const int64_t start[] = {0, 0}, stop[] = {S, D};
     tuff_tensor *x = NULL, *y = NULL;
     if (b->purpose != EXAMPLE_CHECK) {
         example_texts_read_windows(((training_texts *)b->data)->texts, b, &x, &y);
@@ -355,15 +345,15 @@ static tuff_tensor *build(example_build *b)
         x = example_input(b, "x");
         y = example_input(b, "y");
     }
-    tuff_tensor *positions = tuff_slice(example_parameter(b, "pos"), start, stop, NULL);
+    tuff_tensor *positions = example_slice(example_parameter(b, "pos"), 0, 0, S);
     tuff_tensor *h = tuff_add(tuff_embedding(example_parameter(b, "Emb"), x), positions);
     h = tuff_reshape(output(b, h, "h_embed", -1), TUFF_SHAPE(1, 1, B * S, D));
     h = tuff_reshape(c->tree ? tree(b, h) : layers(b, h), TUFF_SHAPE(B, S, D));
     if (c->tree)
         output(b, h, "h_tree", -1);
-    h = tuff_layer_norm(h, example_parameter(b, "ln_out.gain"), example_parameter(b, "ln_out.bias"), 1, norm_epsilon);
+    h = example_norm(b, h, "ln_out");
     output(b, h, "h_out", -1);
-    tuff_tensor *words = tuff_permute(example_parameter(b, "Wo"), transposed);
+    tuff_tensor *words = example_transpose(example_parameter(b, "Wo"));
     tuff_tensor *logits = tuff_linear(tuff_reshape(h, TUFF_SHAPE(B * S, D)), words, example_parameter(b, "bo"));
     return loss_of(b, example_named_output(b, tuff_reshape(logits, TUFF_SHAPE(B, S, V)), "logits"), y);
 }
@@ -447,8 +437,7 @@ static tuff_status choose(example_build *b, const tuff_update_choice *choice)
         return TUFF_OK;
     tuff_tensor *kept = choose_nodes(b, own_scores(b, choice)), *flags = tuff_cast(kept, TUFF_BOOL);
     for (int64_t v = 0; v < node_count(c); v++) {
-        const int64_t stop = v + 1;
-        tuff_tensor *own = tuff_reshape(tuff_slice(flags, &v, &stop, NULL), TUFF_SCALAR);
+        tuff_tensor *own = tuff_reshape(example_slice(flags, 0, v, 1), TUFF_SCALAR);
         for (int kind = 0; kind < KINDS; kind++)
             choice->masks[FIRST_OF_BLOCKS + kind * node_count(c) + v] = own;
     }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/example.h"
+#include "common/layers.h"
 
 enum { ACTIONS = 5, TYPES = 3, ROW = 2 + ACTIONS + 1 + 2 }; /* ROW: state, action, reward, next state */
 enum { STAY = 4, EPISODE = 20 };
@@ -150,21 +151,10 @@ static void list_inputs(const void *given, example_purpose purpose, example_inpu
     example_add_input(list, "target_action", TUFF_I32, TUFF_SCALAR);
 }
 
-static tuff_tensor *integer_constant(example_build *b, int64_t value)
-{
-    return tuff_constant(b->graph, TUFF_I32, (double)value);
-}
-
-static tuff_tensor *transpose(tuff_tensor *matrix)
-{
-    static const int order[] = {1, 0};
-    return tuff_permute(matrix, order);
-}
-
 /* x·Wᵀ + b */
 static tuff_tensor *linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
 {
-    return tuff_linear(x, transpose(weight), bias);
+    return tuff_linear(x, example_transpose(weight), bias);
 }
 
 /* The transitions as rows of 10 numbers, [B,N,10]. */
@@ -182,8 +172,8 @@ static tuff_tensor *query_cells(example_build *b)
 {
     const ragged_config *c = b->config;
     tuff_tensor *state = example_input(b, "query_states");
-    tuff_tensor *cell =
-        tuff_add(tuff_mul(example_slice(state, 1, 0, 1), integer_constant(b, c->grid)), example_slice(state, 1, 1, 1));
+    tuff_tensor *cell = tuff_add(tuff_mul(example_slice(state, 1, 0, 1), example_integer_constant(b, c->grid)),
+                                 example_slice(state, 1, 1, 1));
     return tuff_reshape(cell, TUFF_SHAPE(b->batch));
 }
 
@@ -200,7 +190,7 @@ static tuff_tensor *tokens_one_by_one(example_build *b, tuff_tensor *context, tu
     tuff_tensor *vectors = tuff_embedding(tuff_concat(table, 4, 0), example_input(b, "gather_index"));
     tuff_tensor *types = tuff_pad(example_parameter(b, "Ty"), front, one_row, 0),
                 *index = example_input(b, "type_index");
-    index = tuff_where(tuff_less(index, integer_constant(b, 0)), integer_constant(b, TYPES), index);
+    index = tuff_where(tuff_less(index, example_integer_constant(b, 0)), example_integer_constant(b, TYPES), index);
     tuff_tensor **tokens = calloc((size_t)(S + B), sizeof *tokens), **sequences = tokens + S;
     if (!tokens)
         return vectors;
@@ -224,17 +214,19 @@ static tuff_tensor *tokens_at_once(example_build *b)
     const ragged_config *c = b->config;
     const int64_t B = b->batch, N = most_transitions(c), S = most_tokens(c), D = c->width, cells = c->grid * c->grid;
     tuff_tensor *index = example_input(b, "gather_index"), *zero = tuff_constant(b->graph, TUFF_F32, 0);
-    tuff_tensor *offset = tuff_sub(index, integer_constant(b, B * N)); /* queries from 0 on, markers from B on */
-    tuff_tensor *is_context = tuff_less(offset, integer_constant(b, 0));
+    tuff_tensor *offset =
+        tuff_sub(index, example_integer_constant(b, B * N)); /* queries from 0 on, markers from B on */
+    tuff_tensor *is_context = tuff_less(offset, example_integer_constant(b, 0));
     tuff_tensor *is_query =
-        tuff_and(tuff_less(integer_constant(b, -1), offset), tuff_less(offset, integer_constant(b, B)));
+        tuff_and(tuff_less(example_integer_constant(b, -1), offset), tuff_less(offset, example_integer_constant(b, B)));
     tuff_tensor *rows = tuff_embedding(tuff_reshape(context_rows(b), TUFF_SHAPE(B * N, ROW)), index);
     tuff_tensor *flag = tuff_reshape(is_context, TUFF_SHAPE(B, S, 1));
-    tuff_tensor *cell = tuff_where(is_query, tuff_reshape(query_cells(b), TUFF_SHAPE(B, 1)), integer_constant(b, -1));
+    tuff_tensor *cell =
+        tuff_where(is_query, tuff_reshape(query_cells(b), TUFF_SHAPE(B, 1)), example_integer_constant(b, -1));
     tuff_tensor *features[] = {tuff_where(flag, rows, zero), tuff_cast(flag, TUFF_F32), tuff_one_hot(cell, cells),
-                               tuff_one_hot(tuff_sub(offset, integer_constant(b, B)), 2),
+                               tuff_one_hot(tuff_sub(offset, example_integer_constant(b, B)), 2),
                                tuff_one_hot(example_input(b, "type_index"), TYPES)};
-    tuff_tensor *table[] = {transpose(example_parameter(b, "Wc")),
+    tuff_tensor *table[] = {example_transpose(example_parameter(b, "Wc")),
                             tuff_reshape(example_parameter(b, "bc"), TUFF_SHAPE(1, D)),
                             example_parameter(b, "Eq"),
                             tuff_reshape(example_parameter(b, "m_start"), TUFF_SHAPE(1, D)),
@@ -306,15 +298,7 @@ static tuff_tensor *attend(example_build *b, tuff_tensor *x, tuff_tensor *rows, 
                              &(tuff_attention_options){.causal = true, .dropout = example_dropout_probability(b)});
     else
         out = attention_in_steps(b, qkv, at, layer);
-    return linear(tuff_reshape(out, TUFF_SHAPE(b->batch, Q, D)),
-                  example_parameter(b, "layers.%d.out_proj.weight", layer),
-                  example_parameter(b, "layers.%d.out_proj.bias", layer));
-}
-
-static tuff_tensor *norm(example_build *b, tuff_tensor *x, int layer, int which)
-{
-    return tuff_layer_norm(x, example_parameter(b, "layers.%d.ln%d.gain", layer, which),
-                           example_parameter(b, "layers.%d.ln%d.bias", layer, which), 1, 1e-5);
+    return example_linear(b, tuff_reshape(out, TUFF_SHAPE(b->batch, Q, D)), "layers.%d.out_proj", layer);
 }
 
 /* One layer: x = LN1(x + drop(MHA(x))), then LN2(x + drop(W2·drop(gelu(W1·x + b1)) + b2)). Returns all positions
@@ -322,13 +306,13 @@ static tuff_tensor *norm(example_build *b, tuff_tensor *x, int layer, int which)
 static tuff_tensor *encode(example_build *b, tuff_tensor *x, tuff_tensor *at, int layer)
 {
     tuff_tensor *rows = at ? element_at(x, at, 1) : x;
-    rows = norm(b, tuff_add(rows, drop(b, attend(b, x, rows, at, layer), 1, layer)), layer, 1);
+    rows = example_norm(b, tuff_add(rows, drop(b, attend(b, x, rows, at, layer), 1, layer)), "layers.%d.ln1", layer);
     tuff_tensor *inner =
         linear(rows, example_parameter(b, "layers.%d.W1", layer), example_parameter(b, "layers.%d.b1", layer));
     inner = drop(b, tuff_gelu(inner), 1, layer);
     tuff_tensor *outer =
         linear(inner, example_parameter(b, "layers.%d.W2", layer), example_parameter(b, "layers.%d.b2", layer));
-    return norm(b, tuff_add(rows, drop(b, outer, 1, layer)), layer, 2);
+    return example_norm(b, tuff_add(rows, drop(b, outer, 1, layer)), "layers.%d.ln2", layer);
 }
 
 /* Position at which each sample is read, [B]. */
@@ -339,7 +323,7 @@ static tuff_tensor *read_positions(example_build *b)
     tuff_tensor *length = example_input(b, "length");
     if (!c->read_query)
         length = tuff_expand(tuff_reduce_max(length, samples, 1, true), TUFF_SHAPE(b->batch));
-    return tuff_sub(length, integer_constant(b, 1));
+    return tuff_sub(length, example_integer_constant(b, 1));
 }
 
 /* Mean cross-entropy of the samples that have a target, and as a metric their accuracy; 0 if no sample has one. A

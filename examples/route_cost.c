@@ -143,11 +143,6 @@ static tuff_tensor *constant(policy *p, double value)
     return tuff_constant(p->b->graph, TUFF_F32, value);
 }
 
-static tuff_tensor *integer_constant(policy *p, int64_t value)
-{
-    return tuff_constant(p->b->graph, TUFF_I32, (double)value);
-}
-
 /* The sum over an axis, which is removed. */
 static tuff_tensor *total(tuff_tensor *x, int axis)
 {
@@ -222,7 +217,8 @@ static tuff_tensor *encode(policy *p)
     tuff_tensor *seen = example_linear(p->b, example_concat(coords, demand, 2), "node.lin");
     tuff_tensor *e1 = drop(p, tuff_relu(example_norm(p->b, seen, "node.ln")));
     tuff_tensor *e2 = example_linear(p->b, tuff_relu(example_linear(p->b, demand, "demand.lin1")), "demand.lin2");
-    tuff_tensor *is_depot = tuff_equal(tuff_reshape(p->start.node, TUFF_SHAPE(n, 1)), integer_constant(p, 0));
+    tuff_tensor *is_depot =
+        tuff_equal(tuff_reshape(p->start.node, TUFF_SHAPE(n, 1)), example_integer_constant(p->b, 0));
     tuff_tensor *e3 = tuff_where(is_depot, example_parameter(p->b, "depot"), constant(p, 0));
     e3 = tuff_expand(e3, TUFF_SHAPE(B, n, H / 4));
     tuff_tensor *e = example_linear(p->b, tuff_concat((tuff_tensor *[]){e1, e2, e3}, 3, 2), "feature");
@@ -428,17 +424,16 @@ static void decode_step(policy *p, int t, state *now, rollout *sums, steps *all)
 /* cost_b = Σ_t Dist_b[route_t, route_{t+1}]. */
 static tuff_tensor *cost_of(policy *p, tuff_tensor *route)
 {
-    const int64_t B = p->B, n = p->n;
-    const int64_t T = tuff_tensor_shape(route).extent[1] - 1;
+    const int64_t B = p->B, n = p->n, T = tuff_tensor_shape(route).extent[1] - 1;
     tuff_tensor *from = example_slice(route, 1, 0, T), *to = example_slice(route, 1, 1, T);
     if (p->b->optimized) {
-        tuff_tensor *index = tuff_add(tuff_mul(from, integer_constant(p, n)), to);
+        tuff_tensor *index = tuff_add(tuff_mul(from, example_integer_constant(p->b, n)), to);
         return total(tuff_gather(tuff_reshape(p->dist, TUFF_SHAPE(B, n * n)), index, 1), 1);
     }
     /* As in the published code: rows by the first index, elements by the second, a mask for padding, a sum. */
     tuff_tensor *rows = tuff_gather(p->dist, tuff_reshape(from, TUFF_SHAPE(B, T, 1)), 1);
     tuff_tensor *legs = tuff_reshape(tuff_gather(rows, tuff_reshape(to, TUFF_SHAPE(B, T, 1)), 2), TUFF_SHAPE(B, T));
-    tuff_tensor *is_leg = tuff_cast(tuff_less(integer_constant(p, -1), to), TUFF_F32);
+    tuff_tensor *is_leg = tuff_cast(tuff_less(example_integer_constant(p->b, -1), to), TUFF_F32);
     return total(tuff_mul(legs, is_leg), 1);
 }
 

@@ -34,24 +34,13 @@ static const example_field fields[] = {
 /* The published warmup lags by one step: its first step has rate 0. */
 #define OPTIMIZER \
     .rate = 2e-4, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.05, .clip_norm = 1, .final_rate = 0
+#define SIZES(D, N, MULT, L) \
+    .channels = 3, .size = 32, .patch = 4, .width = D, .heads = N, .multiple = MULT, .recurrences = L
 static const vision_config small = {.settings = {.batch = 16, .steps = 500, .warmup = 10, .dropout = 0.1, OPTIMIZER},
-                                    .channels = 3,
-                                    .size = 32,
-                                    .patch = 4,
-                                    .width = 64,
-                                    .heads = 4,
-                                    .multiple = 8,
-                                    .recurrences = 3};
+                                    SIZES(64, 4, 8, 3)};
 /* The published baseline script. The published optimized script has B=128, accumulate=2, steps=7825. */
 static const vision_config original = {
-    .settings = {.batch = 64, .steps = 31250, .warmup = 1000, .dropout = 0.1, OPTIMIZER},
-    .channels = 3,
-    .size = 32,
-    .patch = 4,
-    .width = 192,
-    .heads = 6,
-    .multiple = 32,
-    .recurrences = 6};
+    .settings = {.batch = 64, .steps = 31250, .warmup = 1000, .dropout = 0.1, OPTIMIZER}, SIZES(192, 6, 32, 6)};
 
 static const double norm_epsilon = 1e-5, full_turn = 6.283185307179586;
 
@@ -307,16 +296,16 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
     tuff_tensor *u = tuff_relu(tuff_matmul(tuff_reshape(x, TUFF_SHAPE(B * T, D)), w->e));
     u = tuff_reshape(u, TUFF_SHAPE(B, T, n, 2, N / 2));
     tuff_tensor *r = tuff_permute(tuff_reshape(rope(b, u, w->angles), TUFF_SHAPE(B, T, n, N)), exchanged);
-    tuff_tensor *scores = tuff_reshape(scores_of(b, slice_axis(r, 2, 0, count, 1), r), TUFF_SHAPE(B, n * count, T));
+    tuff_tensor *scores = tuff_reshape(scores_of(b, example_slice(r, 2, 0, count), r), TUFF_SHAPE(B, n * count, T));
     tuff_tensor *y = norm(tuff_reshape(tuff_matmul(scores, x), TUFF_SHAPE(B, n, count, D)));
     tuff_tensor *rows = tuff_reshape(tuff_permute(y, outwards), TUFF_SHAPE(n, B * count, D));
     tuff_tensor *z = tuff_reshape(tuff_relu(tuff_matmul(rows, w->f)), TUFF_SHAPE(n, B, count, N));
     z = tuff_reshape(tuff_permute(z, back), codes);
     /* Drops the same elements as the published form. */
     tuff_tensor *kept = tuff_expand(tuff_constant(b->graph, TUFF_F32, 1), TUFF_SHAPE(B, n, T, N));
-    kept = slice_axis(example_dropout(b, kept), 2, 0, count, 1);
+    kept = example_slice(example_dropout(b, kept), 2, 0, count);
     kept = tuff_permute(tuff_reshape(kept, TUFF_SHAPE(B, n, count, N / 2, 2)), in_pairs);
-    tuff_tensor *gated = tuff_mul(tuff_mul(slice_axis(u, 1, 0, count, 1), z), kept);
+    tuff_tensor *gated = tuff_mul(tuff_mul(example_slice(u, 1, 0, count), z), kept);
     tuff_tensor *sum = norm(tuff_matmul(tuff_reshape(gated, TUFF_SHAPE(B * count, n * N)), w->dc));
     if (step == 0 && count == T && b->purpose == EXAMPLE_CHECK) {
         example_named_output(b, expand_pairs(w->angles.cosines), "rope_cos");
@@ -327,7 +316,7 @@ static tuff_tensor *recur(example_build *b, tuff_tensor *x, const weights *w, in
         tuff_tensor *joined = tuff_permute(to_published_order(b, gated), exchanged);
         example_named_output(b, tuff_reshape(joined, TUFF_SHAPE(B, T, n * N)), "w_0");
     }
-    return norm(tuff_add(slice_axis(x, 1, 0, count, 1), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
+    return norm(tuff_add(example_slice(x, 1, 0, count), tuff_reshape(sum, TUFF_SHAPE(B, count, D))));
 }
 
 /* Returns x after all recurrences; only the class token is required. */
@@ -353,7 +342,7 @@ static tuff_tensor *build(example_build *b)
         x = recur_in_steps(b, x, step);
     if (b->optimized)
         x = recur_all(b, x);
-    tuff_tensor *class_token = tuff_reshape(slice_axis(x, 1, 0, 1, 1), TUFF_SHAPE(b->batch, c->width));
+    tuff_tensor *class_token = tuff_reshape(example_slice(x, 1, 0, 1), TUFF_SHAPE(b->batch, c->width));
     tuff_tensor *weight = tuff_permute(example_parameter(b, "head.weight"), turned);
     tuff_tensor *logits = tuff_linear(norm(class_token), weight, example_parameter(b, "head.bias"));
     example_named_output(b, logits, "logits");
@@ -527,19 +516,23 @@ static double between(double first, double extent, int64_t index, int64_t count,
     return at - whole;
 }
 
-/* Resizes a crop of pixels[SIDE,SIDE] to out[size,size], scaled to -1 to 1. */
-static void resize(const unsigned char *pixels, crop from, int64_t size, float *out)
+/* Resizes a crop of pixels[channels,SIDE,SIDE] to out[channels,size,size], scaled to -1 to 1. */
+static void resize(const unsigned char *pixels, int64_t channels, crop from, int64_t size, float *out)
 {
     for (int64_t row = 0; row < size; row++) {
         int64_t above, below;
         const double down = between(from.top, from.height, row, size, &above, &below);
-        for (int64_t column = 0; column < size; column++) {
+        for (int64_t column = 0; column < size; column++, out++) {
             int64_t left, right;
             const double across =
                 between(from.left, from.width, from.mirrored ? size - 1 - column : column, size, &left, &right);
-            const double upper = pixels[above * SIDE + left] * (1 - across) + pixels[above * SIDE + right] * across;
-            const double lower = pixels[below * SIDE + left] * (1 - across) + pixels[below * SIDE + right] * across;
-            *out++ = (float)((upper * (1 - down) + lower * down) / 127.5 - 1);
+            for (int64_t channel = 0; channel < channels; channel++) {
+                const unsigned char *upper = pixels + channel * PIXELS + above * SIDE,
+                                    *lower = pixels + channel * PIXELS + below * SIDE;
+                const double top = upper[left] * (1 - across) + upper[right] * across;
+                const double bottom = lower[left] * (1 - across) + lower[right] * across;
+                out[channel * size * size] = (float)((top * (1 - down) + bottom * down) / 127.5 - 1);
+            }
         }
     }
 }
@@ -561,8 +554,7 @@ static void fill(const example_batch *batch)
         }
         const int64_t from = image_at(set, batch, i);
         const crop where = draw_crop(&random);
-        for (int64_t channel = 0; channel < c->channels; channel++)
-            resize(set->pixels + (from * c->channels + channel) * PIXELS, where, c->size, images + channel * size);
+        resize(set->pixels + from * c->channels * PIXELS, c->channels, where, c->size, images);
         labels[i] = set->labels[from];
     }
 }

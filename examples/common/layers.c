@@ -62,6 +62,11 @@ tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name,
                            1e-5);
 }
 
+tuff_tensor *example_integer_constant(example_build *self, int64_t value)
+{
+    return tuff_constant(self->graph, TUFF_I32, (double)value);
+}
+
 tuff_tensor *example_transpose(tuff_tensor *matrix)
 {
     static const int turned[] = {1, 0};

@@ -18,6 +18,8 @@ tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *nam
 /* Layer normalization over the last axis with NAME.gain and NAME.bias. */
 tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name, ...)
     __attribute__((format(printf, 3, 4)));
+/* An i32 constant. */
+tuff_tensor *example_integer_constant(example_build *self, int64_t value);
 /* The transpose of a matrix. */
 tuff_tensor *example_transpose(tuff_tensor *matrix);
 /* Concatenates x and y along axis. */
