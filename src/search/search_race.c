@@ -11,7 +11,8 @@
 enum { RACERS = 8, MIN_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Candidates slower than admit_ratio times the best do not enter; those slower than drop_ratio times leave the race. */
 static const double admit_ratio = 1.25, drop_ratio = 1.5;
-/* By what fraction the winner's time after the race may differ from its time in the race. */
+/* By what fraction the winner's time relative to the default's may change after the race. If the default wins, this
+   goes for its time: a change of the clocks may then have hidden a gain. */
 static const double max_drift = 0.05;
 /* The fraction by which a winner must beat the default; provisional_gain is for guesses without a complete race. */
 static const double min_gain = 0.01, provisional_gain = 0.05;
@@ -199,6 +200,20 @@ static bool is_clearly_faster(const racer *a, const racer *b)
     return lead >= min_lead_deviations * sqrt((double)a->count);
 }
 
+/* Whether two ratios of medians differ by more than max_drift and than their spreads explain. A NULL divisor stands
+   for 1. */
+static bool has_drifted(const racer *before, const racer *before_by, const racer *after, const racer *after_by)
+{
+    const racer *const parts[] = {before, before_by, after, after_by};
+    double medians[4], noise = 0;
+    for (int i = 0; i < 4; i++) {
+        medians[i] = parts[i] ? (double)parts[i]->quartiles[1] : 1;
+        noise += parts[i] ? pow(parts[i]->spread / medians[i], 2) : 0;
+    }
+    const double change = fabs(medians[2] / medians[3] / (medians[0] / medians[1]) - 1);
+    return change > max_drift && change > sqrt(noise);
+}
+
 /* Times the winner once more, alone against the default: the least of several medians underestimates the truth. */
 typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
@@ -219,8 +234,7 @@ static outcome confirm(search *self, race *contest, const racer *winner)
         is_open = round < RETIMED_ROUNDS ||
                   (!is_default && (are_within(&again, &defaults, 2) || !is_clearly_faster(&again, &defaults)));
     }
-    const double before = (double)winner->quartiles[1], change = fabs((double)again.quartiles[1] - before);
-    if (change > max_drift * before && change > combined_spread(&again, winner))
+    if (has_drifted(winner, is_default ? NULL : &contest->racers[0], &again, is_default ? NULL : &defaults))
         return DRIFTED;
     const bool gains = again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) &&
                        is_clearly_faster(&again, &defaults);
