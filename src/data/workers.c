@@ -14,6 +14,8 @@
 #define MILLISECOND UINT64_C(1000000)
 /* How long to poll staging memory before waiting for the device, which finds out whether it hangs. */
 #define MAX_POLLING (30000 * MILLISECOND)
+#define SHORTEST_SLEEP (MILLISECOND / 20)
+#define LONGEST_SLEEP (4 * MILLISECOND)
 
 typedef struct unit {
     loader_slot *slot;
@@ -139,11 +141,11 @@ static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t 
 }
 
 /* Waits until the device has consumed the previous contents of the slot's staging memory, or the batch is no longer
-   needed. */
+   needed. On a CPU, a thread that wakes up interrupts a kernel, so it sleeps for an eighth of the time waited so far.
+   That is no loss: the device has the batches of the other slots before it needs this one. */
 static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
 {
     bool done = false;
-    uint64_t pause = MILLISECOND / 20;
     slot->held_from = tuff__nanoseconds();
     for (;;) {
         TRY(tuff__staging_poll(slot->staging, &done));
@@ -152,8 +154,8 @@ static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
             return TUFF_OK;
         if (slot->held_to - slot->held_from > MAX_POLLING)
             TRY(tuff__wait(self->device));
-        tuff__sleep(pause);
-        pause = pause < MILLISECOND ? pause * 5 / 4 : pause;
+        const uint64_t pause = (slot->held_to - slot->held_from) / 8;
+        tuff__sleep(pause < SHORTEST_SLEEP ? SHORTEST_SLEEP : pause < LONGEST_SLEEP ? pause : LONGEST_SLEEP);
     }
 }
 
