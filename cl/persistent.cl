@@ -16,7 +16,7 @@
 // A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
 // could wait for. One of them may lose its core to another thread for a few milliseconds, which is worth waiting for: a
 // group that gives up ends, and fewer groups run what is left of the list. But if there are fewer cores than groups, a
-// group that waits may hold the core that the other one needs. So waits beyond about a millisecond are limited: to about
+// group that waits may hold the core that the other one needs. So waits beyond about a millisecond are limited: to some
 // 10 milliseconds in a dispatch, to half as long after each dispatch in which a group gave up, and to twice as long, up
 // to these 10, after each other one.
 #ifdef __has_builtin
