@@ -16,9 +16,10 @@
 // A group of the persistent kernel waits only for others that have begun, and it has then nothing in hand that these
 // could wait for. One of them may lose its core to another thread for a few milliseconds, which is worth waiting for: a
 // group that gives up ends, and fewer groups run what is left of the list. But if there are fewer cores than groups, a
-// group that waits may hold the core that the other one needs. So waits beyond about a millisecond are limited: to some
-// 10 milliseconds in a dispatch, to half as long after each dispatch in which a group gave up, and to twice as long, up
-// to these 10, after each other one.
+// group that waits may hold the core that the other one needs. So waits beyond a short one are limited: to LONG_WAITS
+// in a dispatch, to an eighth of that, and less, after dispatches in which a group gave up, and to twice as much after
+// each other one. Where an x86 processor pauses for 140 cycles, a short wait is about a millisecond, and LONG_WAITS are
+// about ten.
 #ifdef __has_builtin
 #if __has_builtin(__builtin_ia32_pause)
 #define PAUSE() __builtin_ia32_pause()
@@ -83,7 +84,7 @@ void tuff_persistent(__global const int *p, __global const int *rows, volatile _
     mem_fence(CLK_GLOBAL_MEM_FENCE);
     // The last one prepares the next dispatch.
     if (atomic_inc(&LEFT) == workers - 1) {
-        HALVINGS = GAVE_UP ? min(HALVINGS + 1, MOST_HALVINGS) : max(HALVINGS, 1u) - 1;
+        HALVINGS = GAVE_UP ? min(HALVINGS + 3, MOST_HALVINGS) : max(HALVINGS, 1u) - 1;
         GAVE_UP = 0;
         NEXT = 0;
         DONE = 0;

@@ -141,8 +141,9 @@ static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t 
 }
 
 /* Waits until the device has consumed the previous contents of the slot's staging memory, or the batch is no longer
-   needed. On a CPU, a thread that wakes up interrupts a kernel, so it sleeps for an eighth of the time waited so far.
-   That is no loss: the device has the batches of the other slots before it needs this one. */
+   needed. A thread that wakes up interrupts a kernel if the device is a CPU, so it sleeps for an eighth of the time
+   waited so far, within limits. With several slots that is no loss: the device has the batches of the others before it
+   needs this one. */
 static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
 {
     bool done = false;

@@ -151,7 +151,7 @@ typedef struct search_result {
     int timed;          /* candidates with a time, including those that were cut early */
     uint64_t spread[5]; /* of those times: minimum, quartiles, maximum */
     bool no_climb;      /* only listed candidates were tried */
-    bool is_final;      /* the race was completed, and its times hold: worth caching. Else it is a safe guess */
+    bool is_final;      /* the race was completed, and its outcome holds: worth caching. Else it is a safe guess */
     search_stop end;
     search_counts counts;
 } search_result;

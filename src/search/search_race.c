@@ -132,14 +132,14 @@ static bool are_tied(const racer *a, const racer *b)
     return are_within(a, b, 1);
 }
 
-/* Drops slow candidates. Returns whether more rounds could change the result. */
+/* Drops slow candidates, but not the default, to whose times in the same rounds others are compared. Returns whether more rounds could change the result. */
 static bool thin_out(race *contest, int rounds)
 {
     const racer *best = fastest(contest);
     bool is_open = rounds < MIN_ROUNDS;
     for (int i = 0; best && i < contest->count; i++) {
         racer *one = &contest->racers[i];
-        if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > drop_ratio * (double)best->quartiles[1])
+        if (i > 0 && rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > drop_ratio * (double)best->quartiles[1])
             one->is_in = false;
         is_open = is_open || (one != best && one->is_in && are_tied(one, best));
     }

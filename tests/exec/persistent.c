@@ -126,7 +126,46 @@ static void vary_group_counts(tuff_device *device)
     device->info.compute_units = units;
 }
 
+static int count_dispatches(const persistent_launches *merged)
+{
+    int count = 0;
+    for (int i = 0; i < merged->command_count; ++i)
+        count += merged->commands[i].binding_count > 2 &&
+                 merged->commands[i].bindings[2].buffer == tuff__storage_buffer(merged->counters);
+    return count;
+}
+
+/* As if a group had given up: the next dispatch ends with waits of an eighth, later ones double them. */
+static void shorten_waits(tuff_device *device)
+{
+    enum { GAVE_UP = 96 * sizeof(uint32_t) }; /* cl/persistent.cl */
+    static const float zeros[LARGEST];
+    if (!is_mergeable(device))
+        return;
+    set_merging(true);
+    tuff_array *total = make_array(device, TUFF_F32, 31, zeros);
+    tuff_graph *graph = build_graph(device, 16, 31, total);
+    tuff_plan *plan = compile_plan(graph);
+    const persistent_launches *merged = &plan->executable.persistent;
+    const int dispatches = count_dispatches(merged);
+    fill_inputs(plan, 16, 31);
+    run_plan(plan);
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    uint32_t state[] = {1, 0}; /* GAVE_UP, HALVINGS */
+    assert_int_equal(tuff__storage_write(device, merged->counters, GAVE_UP, state, sizeof state), TUFF_OK);
+    run_plan(plan);
+    assert_int_equal(tuff_device_wait(device), TUFF_OK);
+    assert_int_equal(tuff__storage_read(device, merged->counters, GAVE_UP, state, sizeof state), TUFF_OK);
+    assert_int_equal(state[0], 0);
+    assert_in_range(dispatches, 1, 3);
+    assert_in_range(state[1], 4 - dispatches, 6); /* more if a group really gave up */
+    destroy_plan(plan, graph);
+    tuff_array_destroy(total);
+}
+
 #ifdef __linux__
+static bool is_kept_to_one_core;
+
 /* Moves all threads of the process to one core, or lets them run on every core again. */
 static void keep_to_one_core(bool is_on)
 {
@@ -137,6 +176,7 @@ static void keep_to_one_core(bool is_on)
         CPU_ZERO(&wanted);
         CPU_SET((size_t)sched_getcpu(), &wanted);
     }
+    is_kept_to_one_core = is_on;
     DIR *threads = opendir("/proc/self/task");
     assert_non_null(threads);
     for (const struct dirent *entry = readdir(threads); entry; entry = readdir(threads))
@@ -239,6 +279,23 @@ static void groups_may_share_a_core(void **state)
 #endif
 }
 
+/* Also after a failed assertion, which jumps over the call in the test. */
+static int leave_core(void **state)
+{
+    (void)state;
+#ifdef __linux__
+    if (is_kept_to_one_core)
+        keep_to_one_core(false);
+#endif
+    return 0;
+}
+
+static void a_group_that_gives_up_shortens_waits(void **state)
+{
+    (void)state;
+    for_each_driver(shorten_waits);
+}
+
 static void profiles_show_each_launch(void **state)
 {
     (void)state;
@@ -260,7 +317,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_are_those_of_separate_launches),
         cmocka_unit_test(any_number_of_groups_is_right),
-        cmocka_unit_test(groups_may_share_a_core),
+        cmocka_unit_test_teardown(groups_may_share_a_core, leave_core),
+        cmocka_unit_test(a_group_that_gives_up_shortens_waits),
         cmocka_unit_test(profiles_show_each_launch),
         cmocka_unit_test(drivers_need_not_link),
     };

@@ -180,8 +180,8 @@ static void hangs_do_not_overrun_the_budget(void **state)
     assert_true(hangs > 300);
 }
 
-/* The clock slows down by a third, or speeds up, at any moment: the race is repeated, and nothing slower than the
-   default wins. */
+/* The clock slows down by a third, or speeds up, at any moment. A gain holds in spite of it, since the default takes
+   turns with the candidate; without one the race is repeated, and nothing slower than the default wins. */
 static void a_step_of_the_clock_is_noticed(void **state)
 {
     (void)state;
@@ -191,8 +191,18 @@ static void a_step_of_the_clock_is_noticed(void **state)
         const search_result found = run(&device, &(search_settings){.seed = (uint64_t)at, .max_compiles = 40});
         assert_usable(&device, &found);
         assert_true(found.is_final);
-        discarded += found.counts.discarded > 0;
+        device = (fault_device){.seed = 4,
+                                .scatter = 0.01,
+                                .step_at = at,
+                                .step_factor = at % 2 ? 1.33 : 0.7,
+                                .flatness = 1,
+                                .others = 1.003};
+        const search_result equal = run(&device, &(search_settings){.seed = (uint64_t)at, .max_compiles = 40});
+        assert_usable(&device, &equal);
+        assert_true(equal.is_final);
+        discarded += equal.counts.discarded > 0;
     }
+    print_message("%d of 500 races repeated\n", discarded);
     assert_in_range(discarded, 1, 250);
 }
 
@@ -231,7 +241,7 @@ static void gains_are_found_while_clocks_drift(void **state)
         assert_true(found.is_final);
     }
     print_message("%d of 40 gains found\n", gains);
-    assert_true(gains >= 10);
+    assert_true(gains >= 35);
 }
 
 /* If a candidate seems faster than the device can be, its time is wrong. */
