@@ -138,7 +138,8 @@ static tuff_status make_validation(training *self)
 
 tuff_status training_plans_create(training *self)
 {
-    const tuff_loss_scaling scaling = {0};
+    /* The usual 65536 is too large for the first gradients of vision_bdh, which would skip steps. */
+    const tuff_loss_scaling scaling = {.initial = 4096};
     tuff_optimizer_options options =
         example_optimizer_options(self->run.model, self->run.config, self->run.settings->steps);
     if (self->options->precision == TUFF_PRECISION_F16)
