@@ -132,7 +132,8 @@ static bool are_tied(const racer *a, const racer *b)
     return are_within(a, b, 1);
 }
 
-/* Drops slow candidates, but not the default, to whose times in the same rounds others are compared. Returns whether more rounds could change the result. */
+/* Drops slow candidates, but not the default, to whose times in the same rounds others are compared. Returns whether
+   more rounds could change the result. */
 static bool thin_out(race *contest, int rounds)
 {
     const racer *best = fastest(contest);
