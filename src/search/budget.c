@@ -7,7 +7,7 @@
 
 static const double minor_share = 0.005, recent_share = 0.2;
 /* The ratio of a race's time to its estimate that is assumed until races were measured: if the clocks drift, a race
-   runs twice. */
+   may run twice. */
 static const double default_error = 2.5;
 /* Of a race: runs in all (of the winner, its rivals and the default); the same with one rival at most; nanoseconds of
    the shortest measured run, as shorter ones are repeated; nanoseconds of overhead. */
