@@ -132,15 +132,14 @@ static bool are_tied(const racer *a, const racer *b)
     return are_within(a, b, 1);
 }
 
-/* Drops slow candidates, but not the default, to whose times in the same rounds others are compared. Returns whether
-   more rounds could change the result. */
+/* Drops slow candidates. Returns whether more rounds could change the result. */
 static bool thin_out(race *contest, int rounds)
 {
     const racer *best = fastest(contest);
     bool is_open = rounds < MIN_ROUNDS;
     for (int i = 0; best && i < contest->count; i++) {
         racer *one = &contest->racers[i];
-        if (i > 0 && rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > drop_ratio * (double)best->quartiles[1])
+        if (rounds >= EARLY_ROUNDS && (double)one->quartiles[1] > drop_ratio * (double)best->quartiles[1])
             one->is_in = false;
         is_open = is_open || (one != best && one->is_in && are_tied(one, best));
     }
@@ -201,17 +200,30 @@ static bool is_clearly_faster(const racer *a, const racer *b)
     return lead >= min_lead_deviations * sqrt((double)a->count);
 }
 
-/* Whether two ratios of medians differ by more than max_drift and than their spreads explain. A NULL divisor stands
-   for 1. */
+/* Returns the median of the first rounds, and adds the square of its relative spread to *noise. */
+static double median_of(const racer *one, int rounds, double *noise)
+{
+    uint64_t quartiles[3];
+    tuff__times_quartiles(one->times, rounds, quartiles);
+    *noise += pow(tuff__times_spread(quartiles, rounds) / (double)quartiles[1], 2);
+    return (double)quartiles[1];
+}
+
+/* Returns a racer's time relative to another one's, in the rounds that both ran; by NULL: its time. */
+static double relative_time(const racer *one, const racer *by, double *noise)
+{
+    const int rounds = by && by->count < one->count ? by->count : one->count;
+    const double time = median_of(one, rounds, noise);
+    return by ? time / median_of(by, rounds, noise) : time;
+}
+
+/* Whether a time, relative to the other's unless that is NULL, changed by more than max_drift and than the spreads
+   explain. */
 static bool has_drifted(const racer *before, const racer *before_by, const racer *after, const racer *after_by)
 {
-    const racer *const parts[] = {before, before_by, after, after_by};
-    double medians[4], noise = 0;
-    for (int i = 0; i < 4; i++) {
-        medians[i] = parts[i] ? (double)parts[i]->quartiles[1] : 1;
-        noise += parts[i] ? pow(parts[i]->spread / medians[i], 2) : 0;
-    }
-    const double change = fabs(medians[2] / medians[3] / (medians[0] / medians[1]) - 1);
+    double noise = 0;
+    const double first = relative_time(before, before_by, &noise), second = relative_time(after, after_by, &noise);
+    const double change = fabs(second / first - 1);
     return change > max_drift && change > sqrt(noise);
 }
 
