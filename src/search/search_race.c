@@ -11,8 +11,9 @@
 enum { RACERS = 8, MIN_ROUNDS = 10, MAX_ROUNDS = 20, EARLY_ROUNDS = 3, RETIMED_ROUNDS = 9 };
 /* Candidates slower than admit_ratio times the best do not enter; those slower than drop_ratio times leave the race. */
 static const double admit_ratio = 1.25, drop_ratio = 1.5;
-/* By what fraction the winner's time relative to the default's may change after the race. If the default wins, this
-   goes for its time: a change of the clocks may then have hidden a gain. */
+/* By what fraction the winner's time relative to the default's may change after the race, unless the default was so
+   slow that it left early. If the default wins, this goes for its time: a change of the clocks may then have hidden a
+   gain. */
 static const double max_drift = 0.05;
 /* The fraction by which a winner must beat the default; provisional_gain is for guesses without a complete race. */
 static const double min_gain = 0.01, provisional_gain = 0.05;
@@ -200,30 +201,17 @@ static bool is_clearly_faster(const racer *a, const racer *b)
     return lead >= min_lead_deviations * sqrt((double)a->count);
 }
 
-/* Returns the median of the first rounds, and adds the square of its relative spread to *noise. */
-static double median_of(const racer *one, int rounds, double *noise)
-{
-    uint64_t quartiles[3];
-    tuff__times_quartiles(one->times, rounds, quartiles);
-    *noise += pow(tuff__times_spread(quartiles, rounds) / (double)quartiles[1], 2);
-    return (double)quartiles[1];
-}
-
-/* Returns a racer's time relative to another one's, in the rounds that both ran; by NULL: its time. */
-static double relative_time(const racer *one, const racer *by, double *noise)
-{
-    const int rounds = by && by->count < one->count ? by->count : one->count;
-    const double time = median_of(one, rounds, noise);
-    return by ? time / median_of(by, rounds, noise) : time;
-}
-
 /* Whether a time, relative to the other's unless that is NULL, changed by more than max_drift and than the spreads
    explain. */
 static bool has_drifted(const racer *before, const racer *before_by, const racer *after, const racer *after_by)
 {
-    double noise = 0;
-    const double first = relative_time(before, before_by, &noise), second = relative_time(after, after_by, &noise);
-    const double change = fabs(second / first - 1);
+    const racer *const parts[] = {before, before_by, after, after_by};
+    double medians[4], noise = 0;
+    for (int i = 0; i < 4; i++) {
+        medians[i] = parts[i] ? (double)parts[i]->quartiles[1] : 1;
+        noise += parts[i] ? pow(parts[i]->spread / medians[i], 2) : 0;
+    }
+    const double change = fabs(medians[2] / medians[3] / (medians[0] / medians[1]) - 1);
     return change > max_drift && change > sqrt(noise);
 }
 
@@ -247,8 +235,13 @@ static outcome confirm(search *self, race *contest, const racer *winner)
         is_open = round < RETIMED_ROUNDS ||
                   (!is_default && (are_within(&again, &defaults, 2) || !is_clearly_faster(&again, &defaults)));
     }
-    if (has_drifted(winner, is_default ? NULL : &contest->racers[0], &again, is_default ? NULL : &defaults))
+    racer *raced = &contest->racers[0];
+    if (is_default ? has_drifted(winner, NULL, &again, NULL)
+                   : raced->count >= MIN_ROUNDS && has_drifted(winner, raced, &again, &defaults))
         return DRIFTED;
+    /* A default that left the race early has too few times there: an interrupted one among them would decide. */
+    if (raced->count < defaults.count)
+        *raced = defaults;
     const bool gains = again.quartiles[1] < defaults.quartiles[1] && !are_tied(&again, &defaults) &&
                        is_clearly_faster(&again, &defaults);
     return is_default || gains ? CONFIRMED : NOT_FASTER;

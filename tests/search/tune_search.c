@@ -229,7 +229,7 @@ static void noise_does_not_replace_the_default(void **state)
     (void)state;
     const tune_config portfolio[] = {parse("matmul_register.tile_rows=8"), parse("matmul_register.tile_rows=6")};
     static const double scatter[] = {0.005, 0.02, 0.1, 0.005}, second[] = {0, 0, 0, 1.9};
-    static const int most[] = {0, 2, 10, 41}, most_final[] = {0, 0, 2, 4}, least[] = {200, 200, 180, 150};
+    static const int most[] = {0, 2, 10, 40}, most_final[] = {0, 0, 2, 4}, least[] = {200, 200, 180, 150};
     enum { SEEDS = 200 };
     for (int level = 0; level < 4; level++) {
         int replaced = 0, remembered = 0, final = 0;

@@ -575,21 +575,15 @@ static void repeat_download(const char *selector)
     assert_non_null(device);
     assert_int_equal(tuff__storage_create(device, 4096, true, &memory), TUFF_OK);
     const staging_transfer whole = {.storage = memory, .size = 4096};
-    /* A read waits for everything, which releases the events so far. */
-    char bytes[4096];
-    assert_int_equal(tuff__storage_read(device, memory, 0, bytes, sizeof bytes), TUFF_OK);
-    assert_int_equal(tuff__wait(device), TUFF_OK);
-    const int before = faults.alive;
     assert_int_equal(tuff__staging_create(device, 4096, false, &staged), TUFF_OK);
     arm(SITE_Flush, 1, 1, CL_OUT_OF_HOST_MEMORY);
     assert_int_equal(tuff__staging_download(staged, &whole, 1), TUFF_E_OOM_HOST);
     assert_int_equal(tuff__staging_download(staged, &whole, 1), TUFF_OK);
     tuff__staging_destroy(staged);
-    assert_int_equal(tuff__storage_read(device, memory, 0, bytes, sizeof bytes), TUFF_OK);
-    assert_int_equal(tuff__wait(device), TUFF_OK);
-    assert_int_equal(faults.alive, before);
     tuff__storage_release(memory);
+    /* Closing ends the device's own thread, which may hold an event until then. */
     tuff_device_close(device);
+    assert_int_equal(faults.alive, 0);
 }
 
 static void a_failed_download_can_be_repeated(void **state)

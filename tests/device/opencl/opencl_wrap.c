@@ -344,13 +344,10 @@ static void refuse_wrong_events(const application *app, tuff_device *device)
     assert_int_equal(tuff_vulkan_enqueue_wait(device, 1, 1), TUFF_E_UNSUPPORTED);
     assert_null(tuff_array_import_vulkan(device, &(tuff_vulkan_buffer){.buffer = 1}, 0, TUFF_F32, TUFF_SHAPE(1)));
     assert_int_equal(tuff_last_status(), TUFF_E_UNSUPPORTED);
-    assert_int_equal(tuff_device_wait(device), TUFF_OK);
-    const int before = faults.alive;
     for (size_t i = 0; i < sizeof sites / sizeof sites[0]; i++) {
         arm(sites[i], 1, 1, CL_OUT_OF_HOST_MEMORY);
         assert_int_equal(tuff_opencl_enqueue_signal(device, &event), TUFF_E_OOM_HOST);
         assert_ptr_equal(event, &foreign);
-        assert_int_equal(faults.alive, before);
         arm(sites[i], 1, 1, CL_OUT_OF_HOST_MEMORY);
         assert_int_equal(tuff_opencl_enqueue_wait(device, own), TUFF_E_OOM_HOST);
     }
