@@ -56,9 +56,7 @@ command *tuff__executable_run_commands(const executable *self, int *count);
 /* After a failed submission: returns the launch that the driver refused; -1: none, or unknown. *was_merged: it refused
    merged launches. */
 int tuff__executable_refused_launch(const executable *self, const recording *recorded, bool *was_merged);
-/* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
-void tuff__executable_unrecord(executable *self);
-/* The same, and frees the launches. */
+/* Frees everything that tuff__executable_record made, after waiting for runs, and the launches. */
 void tuff__executable_free(executable *self);
 
 /* Updates the kept copies whose sources have changed, then submits `recorded`, which has the executable's commands

@@ -350,7 +350,8 @@ static void free_records(executable *self)
     tuff__free(self->versions);
 }
 
-void tuff__executable_unrecord(executable *self)
+/* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
+static void unrecord(executable *self)
 {
     tuff__recording_destroy(self->launches.device, self->setup);
     tuff__recording_destroy(self->launches.device, self->recording);
@@ -368,7 +369,7 @@ void tuff__executable_unrecord(executable *self)
 
 void tuff__executable_free(executable *self)
 {
-    tuff__executable_unrecord(self);
+    unrecord(self);
     tuff__launch_list_free(&self->launches);
 }
 

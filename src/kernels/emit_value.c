@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-snippet tuff__format(const char *format, ...)
+static snippet PRINTF_LIKE(1, 2) format_snippet(const char *format, ...)
 {
     snippet result;
     va_list list;
@@ -55,7 +55,8 @@ static bool moves_along(const emitter *self, const affine *address, int axis)
     return axis != self->vector_axis && address->stride[axis] != 0 && self->chain->extent[axis] > 1;
 }
 
-bool tuff__is_vector(const emitter *self, const chain_value *value)
+/* Whether the value is a vector in the current mode. */
+static bool is_vector(const emitter *self, const chain_value *value)
 {
     return self->vector && varies_along_vector(self, value->varies) && !self->uniform[value - self->chain->values];
 }
@@ -154,8 +155,8 @@ static text *text_for_place(emitter *self, int place)
 static snippet coordinate(const emitter *self, int axis)
 {
     if (self->chain->classes[axis] == AXIS_ROW)
-        return tuff__format("row");
-    return tuff__format("%c%d", self->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
+        return format_snippet("row");
+    return format_snippet("%c%d", self->chain->classes[axis] == AXIS_LOOP ? 'l' : 'c', axis);
 }
 
 /* Writes `const int aN`: the address without loops, rows of a matmul and the vector axis. */
@@ -174,7 +175,7 @@ static void write_row_part(emitter *self, int number, const affine *address, int
                            tuff__emit_parameter(self, address->stride[i]));
     tuff__text_add(out, ";\n");
     for (int i = 0; i < self->chain->rank; ++i) {
-        names[i] = tuff__format("s%d_%d", number, i);
+        names[i] = format_snippet("s%d_%d", number, i);
         const bool along = i == self->vector_axis && address->stride[i] != 0 && address->stride[i] != 1;
         if (along || (moves_along(self, address, i) && self->chain->classes[i] != AXIS_OUTER))
             tuff__text_add(out, "const int %s = PARAM(%d);\n", names[i].text,
@@ -182,14 +183,15 @@ static void write_row_part(emitter *self, int number, const affine *address, int
     }
 }
 
-snippet tuff__emit_base(emitter *self, int number, const affine *address, int buffer)
+/* Returns the address of a value or an output, without the vector axis. Outputs are numbered after all values. */
+static snippet emit_base(emitter *self, int number, const affine *address, int buffer)
 {
     write_row_part(self, number, address, buffer);
-    snippet sum = tuff__format("a%d", number);
+    snippet sum = format_snippet("a%d", number);
     bool moves = false;
     for (int i = 0; i < self->chain->rank; ++i)
         if (moves_along(self, address, i) && self->chain->classes[i] != AXIS_OUTER) {
-            sum = tuff__format("%s + %s * s%d_%d", sum.text, coordinate(self, i).text, number, i);
+            sum = format_snippet("%s + %s * s%d_%d", sum.text, coordinate(self, i).text, number, i);
             moves = true;
         }
     if (!moves || self->walk == WALK_MATMUL)
@@ -199,7 +201,7 @@ snippet tuff__emit_base(emitter *self, int number, const affine *address, int bu
         self->placed[number] |= (unsigned char)place;
         tuff__text_add(text_for_place(self, place), "const int r%d = %s;\n", number, sum.text);
     }
-    return tuff__format("r%d", number);
+    return format_snippet("r%d", number);
 }
 
 static int64_t vector_stride(const emitter *self, const affine *address)
@@ -211,14 +213,14 @@ static int64_t vector_stride(const emitter *self, const affine *address)
 
 snippet tuff__emit_address(emitter *self, int number, const affine *address, int buffer)
 {
-    const snippet base = tuff__emit_base(self, number, address, buffer);
+    const snippet base = emit_base(self, number, address, buffer);
     const char *along = self->walk == WALK_MATMUL ? "column" : "i";
     const int64_t stride = vector_stride(self, address);
     if (stride == 0)
         return base;
     if (stride == 1)
-        return tuff__format("%s + %s", base.text, along);
-    return tuff__format("%s + %s * s%d_%d", base.text, along, number, self->vector_axis);
+        return format_snippet("%s + %s", base.text, along);
+    return format_snippet("%s + %s * s%d_%d", base.text, along, number, self->vector_axis);
 }
 
 /* Whether every vector of this address starts at a multiple of four elements. */
@@ -241,41 +243,41 @@ static snippet vector_address(emitter *self, int number, const affine *address, 
 {
     const int64_t stride = vector_stride(self, address);
     if (self->gathers) {
-        const snippet base = tuff__emit_base(self, number, address, buffer);
+        const snippet base = emit_base(self, number, address, buffer);
         return stride == 1
-                   ? tuff__format("(ISPLAT(%s) + column)", base.text)
-                   : tuff__format("(ISPLAT(%s) + column * ISPLAT(s%d_%d))", base.text, number, self->vector_axis);
+                   ? format_snippet("(ISPLAT(%s) + column)", base.text)
+                   : format_snippet("(ISPLAT(%s) + column * ISPLAT(s%d_%d))", base.text, number, self->vector_axis);
     }
     const snippet start = tuff__emit_address(self, number, address, buffer);
     if (stride == 1)
-        return tuff__format("(ISPLAT(%s) + LANES_V)", start.text);
-    return tuff__format("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, self->vector_axis);
+        return format_snippet("(ISPLAT(%s) + LANES_V)", start.text);
+    return format_snippet("(ISPLAT(%s) + LANES_V * ISPLAT(s%d_%d))", start.text, number, self->vector_axis);
 }
 
 static snippet literal(tuff_dtype dtype, double number)
 {
     if (dtype == TUFF_BOOL)
-        return tuff__format("%s", number != 0 ? "(0 == 0)" : "(0 != 0)");
+        return format_snippet("%s", number != 0 ? "(0 == 0)" : "(0 != 0)");
     if (dtype == TUFF_I32 && number <= -2147483648.0)
-        return tuff__format("(-2147483647 - 1)");
+        return format_snippet("(-2147483647 - 1)");
     if (dtype == TUFF_I32)
-        return tuff__format("(%.0f)", number);
+        return format_snippet("(%.0f)", number);
     if (dtype == TUFF_U32)
-        return tuff__format("%.0fu", number);
+        return format_snippet("%.0fu", number);
     const float single = (float)number;
     uint32_t bits;
     memcpy(&bits, &single, sizeof bits);
     if (single == floorf(single) && fabsf(single) < 1e6f && bits != 0x80000000u)
-        return tuff__format("(%sf)", NUMBER_TEXT('f', 1, (double)single));
+        return format_snippet("(%sf)", NUMBER_TEXT('f', 1, (double)single));
     if (isfinite(single) && fabsf(single) > 1e-30f)
-        return tuff__format("(%sf)", NUMBER_TEXT('e', 9, (double)single));
-    return tuff__format("FROM_BITS_1(0x%08xu)", bits);
+        return format_snippet("(%sf)", NUMBER_TEXT('e', 9, (double)single));
+    return format_snippet("FROM_BITS_1(0x%08xu)", bits);
 }
 
 /* Broadcasts a scalar expression to a vector. */
 static snippet broadcast(tuff_dtype dtype, snippet scalar)
 {
-    return tuff__format("%sSPLAT(%s)", tuff__dtype_prefix(dtype), scalar.text);
+    return format_snippet("%sSPLAT(%s)", tuff__dtype_prefix(dtype), scalar.text);
 }
 
 /* Appends an intrinsic's name with the suffix of its width; integer intrinsics on u32 begin with U. */
@@ -334,14 +336,14 @@ static const char *cast_pattern(tuff_dtype from, tuff_dtype to)
 static snippet write_int_to_float_for_bf16(const char *x, tuff_dtype from, bool vector)
 {
     const char w = vector ? 'v' : '1', *p = tuff__dtype_prefix(from), *suffix = from == TUFF_I32 ? "" : "u";
-    const snippet rest = tuff__format("%sSPLAT_%c(511%s)", p, w, suffix);
-    const snippet middle = tuff__format("(%s & ~%s) | ((((%s & %s) + %s) >> %sSPLAT_%c(9%s)) << %sSPLAT_%c(8%s))", x,
-                                        rest.text, x, rest.text, rest.text, p, w, suffix, p, w, suffix);
+    const snippet rest = format_snippet("%sSPLAT_%c(511%s)", p, w, suffix);
+    const snippet middle = format_snippet("(%s & ~%s) | ((((%s & %s) + %s) >> %sSPLAT_%c(9%s)) << %sSPLAT_%c(8%s))", x,
+                                          rest.text, x, rest.text, rest.text, p, w, suffix, p, w, suffix);
     const snippet is_small =
         from == TUFF_I32
-            ? tuff__format("ULESS_%c(I_TO_U_%c(%s) + USPLAT_%c(0x1000000u), USPLAT_%c(0x2000000u))", w, w, x, w, w)
-            : tuff__format("ULESS_%c(%s, USPLAT_%c(0x1000000u))", w, x, w);
-    return tuff__format("%s_TO_F_%c(%sSELECT_%c(%s, %s, %s))", p, w, p, w, is_small.text, x, middle.text);
+            ? format_snippet("ULESS_%c(I_TO_U_%c(%s) + USPLAT_%c(0x1000000u), USPLAT_%c(0x2000000u))", w, w, x, w, w)
+            : format_snippet("ULESS_%c(%s, USPLAT_%c(0x1000000u))", w, x, w);
+    return format_snippet("%s_TO_F_%c(%sSELECT_%c(%s, %s, %s))", p, w, p, w, is_small.text, x, middle.text);
 }
 
 /* Names like F_TO_I contain underscores, at which substitute() would split them, so casts are expanded here. */
@@ -350,9 +352,9 @@ static snippet write_cast(emitter *self, const chain_value *value, bool vector)
     const tuff_dtype from = self->chain->values[value->args[0]].dtype;
     const snippet x = tuff__emit_value(self, value->args[0], vector);
     if (value->cast_to == TUFF_BF16 && (from == TUFF_I32 || from == TUFF_U32))
-        return tuff__format("ROUND_BF16_%c(%s)", vector ? 'v' : '1',
-                            write_int_to_float_for_bf16(x.text, from, vector).text);
-    const snippet limit = from == TUFF_U32 ? tuff__format("2147483647u") : tuff__format("0");
+        return format_snippet("ROUND_BF16_%c(%s)", vector ? 'v' : '1',
+                              write_int_to_float_for_bf16(x.text, from, vector).text);
+    const snippet limit = from == TUFF_U32 ? format_snippet("2147483647u") : format_snippet("0");
     const snippet y = vector ? broadcast(from, limit) : limit;
     const char *pattern = cast_pattern(from, value->cast_to);
     snippet out = {{0}};
@@ -377,7 +379,7 @@ static bool emit_reciprocal(emitter *self, const chain_value *division, int numb
     const chain_value *divisor = &self->chain->values[division->args[1]];
     const int place = place_for(self, divisor->varies);
     if (division->dtype != TUFF_F32 || self->exact[number] || divisor->kind == VALUE_CONSTANT ||
-        tuff__is_vector(self, divisor) || self->uniform[division->args[1]] ||
+        is_vector(self, divisor) || self->uniform[division->args[1]] ||
         !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) || self->walk == WALK_MATMUL)
         return false;
     if (self->named[number] & PLACE_INVERSE)
@@ -407,7 +409,7 @@ static bool is_never_above_zero(const fused_chain *chain, const chain_value *val
 static snippet write_nonpositive_exp(const char *x, bool vector)
 {
     const char w = vector ? 'v' : '1', *least = vector ? "SPLAT(-104.0f)" : "-104.0f";
-    return tuff__format("EXP_BELOW_%c(SELECT_%c(LESS_%c(%s, %s), %s, %s))", w, w, w, x, least, least, x);
+    return format_snippet("EXP_BELOW_%c(SELECT_%c(LESS_%c(%s, %s), %s, %s))", w, w, w, x, least, least, x);
 }
 
 static snippet write_op(emitter *self, const chain_value *value, bool vector)
@@ -418,12 +420,12 @@ static snippet write_op(emitter *self, const chain_value *value, bool vector)
     for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
         operands[i] = tuff__emit_value(self, value->args[i], vector);
     if (value->op == OP_WHERE)
-        return tuff__format("%sSELECT_%c(%s, %s, %s)", tuff__dtype_prefix(value->dtype), vector ? 'v' : '1',
-                            operands[0].text, operands[1].text, operands[2].text);
+        return format_snippet("%sSELECT_%c(%s, %s, %s)", tuff__dtype_prefix(value->dtype), vector ? 'v' : '1',
+                              operands[0].text, operands[1].text, operands[2].text);
     const int number = (int)(value - self->chain->values);
     if (value->op == OP_DIV && vector && self->has_reciprocals && emit_reciprocal(self, value, number))
-        return tuff__format("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
-                            operands[0].text, operands[1].text);
+        return format_snippet("(safe%d ? %s * SPLAT(inverse%d) : %s / %s)", number, operands[0].text, number,
+                              operands[0].text, operands[1].text);
     if (value->op == OP_EXP && is_never_above_zero(self->chain, &self->chain->values[value->args[0]]))
         return write_nonpositive_exp(operands[0].text, vector);
     const tuff_dtype operand = self->chain->values[value->args[0]].dtype;
@@ -440,33 +442,33 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
     const bool guarded = value->guard != NO_VALUE;
     const int64_t stride = vector_stride(self, &value->address);
     const bool each_lane =
-        vector && (self->gathers || (guarded && tuff__is_vector(self, &self->chain->values[value->guard])));
+        vector && (self->gathers || (guarded && is_vector(self, &self->chain->values[value->guard])));
     /* If the guard is false, the beginning of the buffer is read; with a negative stride the last lane reads it. */
     const int64_t start = buffer->element_offset + (vector && !each_lane && stride < 0 ? -stride * (self->vec - 1) : 0);
-    const snippet zero = guarded ? tuff__format("PARAM(%d)", tuff__emit_parameter(self, start)) : tuff__format("0");
+    const snippet zero = guarded ? format_snippet("PARAM(%d)", tuff__emit_parameter(self, start)) : format_snippet("0");
     if (each_lane && !guarded)
-        return tuff__format("LOADI_%s(b%d, %s)", type, value->buffer,
-                            vector_address(self, number, &value->address, value->buffer).text);
+        return format_snippet("LOADI_%s(b%d, %s)", type, value->buffer,
+                              vector_address(self, number, &value->address, value->buffer).text);
     if (each_lane) {
         const snippet guard = tuff__emit_value(self, value->guard, true);
         const snippet where =
             varies_along_vector(self, value->varies) && vector_stride(self, &value->address) != 0
                 ? vector_address(self, number, &value->address, value->buffer)
-                : tuff__format("ISPLAT(%s)", tuff__emit_address(self, number, &value->address, value->buffer).text);
-        return tuff__format("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, value->buffer, guard.text, where.text,
-                            zero.text);
+                : format_snippet("ISPLAT(%s)", tuff__emit_address(self, number, &value->address, value->buffer).text);
+        return format_snippet("LOADI_%s(b%d, ISELECT_v(%s, %s, ISPLAT(%s)))", type, value->buffer, guard.text,
+                              where.text, zero.text);
     }
     snippet where = tuff__emit_address(self, number, &value->address, value->buffer);
     if (guarded)
-        where = tuff__format("ISELECT_1(%s, %s, %s)", tuff__emit_value(self, value->guard, false).text, where.text,
-                             zero.text);
+        where = format_snippet("ISELECT_1(%s, %s, %s)", tuff__emit_value(self, value->guard, false).text, where.text,
+                               zero.text);
     if (!vector)
-        return tuff__format("LOAD_%s(b%d, %s)", type, value->buffer, where.text);
+        return format_snippet("LOAD_%s(b%d, %s)", type, value->buffer, where.text);
     const bool aligned =
         is_aligned(self, &value->address, value->buffer) && (!guarded || buffer->element_offset % 4 == 0);
     if (stride == 1)
-        return tuff__format("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, value->buffer, where.text);
-    return tuff__format("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);
+        return format_snippet("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, value->buffer, where.text);
+    return format_snippet("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);
 }
 
 /* Writes a load of an element whose index along one axis is itself a value. */
@@ -478,35 +480,35 @@ static snippet write_lookup(emitter *self, const chain_value *value, int number,
     const int zero = tuff__emit_parameter(self, self->chain->buffers[value->buffer].element_offset);
     const snippet index = tuff__emit_value(self, value->args[0], vector);
     snippet inside =
-        tuff__format("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
+        format_snippet("ULESS_%c(I_TO_U_%c(%s), I_TO_U_%c(%s(PARAM(%d))))", w, w, index.text, w, splat, extent);
     if (value->guard != NO_VALUE)
-        inside = tuff__format("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(self, value->guard, vector).text);
+        inside = format_snippet("AND_%c(%s, %s)", w, inside.text, tuff__emit_value(self, value->guard, vector).text);
     text *out = text_for_place(self, place_for(self, value->varies));
     tuff__text_add(out, "%s g%d = %s;\n", vector ? "bvec" : "boolean", number, inside.text);
     snippet base = tuff__emit_address(self, number, &value->address, value->buffer);
     if (vector)
         base = vector_stride(self, &value->address) != 0 ? vector_address(self, number, &value->address, value->buffer)
-                                                         : tuff__format("ISPLAT(%s)", base.text);
+                                                         : format_snippet("ISPLAT(%s)", base.text);
     tuff__text_add(out, "%s h%d = ISELECT_%c(g%d, %s + %s * %s(PARAM(%d)), %s(PARAM(%d)));\n", vector ? "ivec" : "int",
                    number, w, number, base.text, index.text, splat, step, splat, zero);
     const bool packed = value->dtype == TUFF_BOOL && self->chain->buffers[value->buffer].dtype == TUFF_U32;
-    snippet found = tuff__format("LOAD%s_%s(b%d, h%d)", vector ? "I" : "", type, value->buffer, number);
+    snippet found = format_snippet("LOAD%s_%s(b%d, h%d)", vector ? "I" : "", type, value->buffer, number);
     if (packed)
-        found = tuff__format("U_TO_B_%c(%s)", w, found.text);
+        found = format_snippet("U_TO_B_%c(%s)", w, found.text);
     const snippet missing =
-        value->dtype == TUFF_F32 ? tuff__format("FROM_BITS_1(0x7fc00000u)") : literal(value->dtype, 0);
-    return tuff__format("%sSELECT_%c(g%d, %s, %s)", tuff__dtype_prefix(value->dtype), w, number, found.text,
-                        vector ? broadcast(value->dtype, missing).text : missing.text);
+        value->dtype == TUFF_F32 ? format_snippet("FROM_BITS_1(0x7fc00000u)") : literal(value->dtype, 0);
+    return format_snippet("%sSELECT_%c(g%d, %s, %s)", tuff__dtype_prefix(value->dtype), w, number, found.text,
+                          vector ? broadcast(value->dtype, missing).text : missing.text);
 }
 
 static snippet write_inside(emitter *self, const chain_value *value, int number, bool vector)
 {
     const int low = tuff__emit_parameter(self, value->low), span = tuff__emit_parameter(self, value->high - value->low);
     if (!vector)
-        return tuff__format("ULESS_1(I_TO_U_1(%s - PARAM(%d)), I_TO_U_1(PARAM(%d)))",
-                            tuff__emit_address(self, number, &value->address, -1).text, low, span);
-    return tuff__format("ULESS_v(I_TO_U_v(%s - ISPLAT(PARAM(%d))), I_TO_U_v(ISPLAT(PARAM(%d))))",
-                        vector_address(self, number, &value->address, -1).text, low, span);
+        return format_snippet("ULESS_1(I_TO_U_1(%s - PARAM(%d)), I_TO_U_1(PARAM(%d)))",
+                              tuff__emit_address(self, number, &value->address, -1).text, low, span);
+    return format_snippet("ULESS_v(I_TO_U_v(%s - ISPLAT(PARAM(%d))), I_TO_U_v(ISPLAT(PARAM(%d))))",
+                          vector_address(self, number, &value->address, -1).text, low, span);
 }
 
 static snippet write_random(emitter *self, const chain_value *value, int number, bool vector)
@@ -517,8 +519,8 @@ static snippet write_random(emitter *self, const chain_value *value, int number,
     /* Parameters rather than literals, so that all dropouts of a graph share one kernel. */
     const int seed = tuff__emit_parameter(self, (int32_t)value->seed);
     const int ordinal = tuff__emit_parameter(self, (int32_t)value->ordinal);
-    return tuff__format("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), I_TO_U_1(PARAM(%d)), I_TO_U_1(PARAM(%d)))",
-                        vector ? 'v' : '1', vector ? 'v' : '1', index.text, step.text, seed, ordinal);
+    return format_snippet("RANDOM_%c(I_TO_U_%c(%s), I_TO_U_1(%s), I_TO_U_1(PARAM(%d)), I_TO_U_1(PARAM(%d)))",
+                          vector ? 'v' : '1', vector ? 'v' : '1', index.text, step.text, seed, ordinal);
 }
 
 static snippet write_value(emitter *self, const chain_value *value, int number, bool vector)
@@ -527,7 +529,7 @@ static snippet write_value(emitter *self, const chain_value *value, int number, 
     case VALUE_LOAD: {
         const snippet load = write_load(self, value, number, vector);
         const bool packed = value->dtype == TUFF_BOOL && self->chain->buffers[value->buffer].dtype == TUFF_U32;
-        return packed ? tuff__format("U_TO_B_%c(%s)", vector ? 'v' : '1', load.text) : load;
+        return packed ? format_snippet("U_TO_B_%c(%s)", vector ? 'v' : '1', load.text) : load;
     }
     case VALUE_LOOKUP:
         return write_lookup(self, value, number, vector);
@@ -558,12 +560,12 @@ static void fetch(emitter *self, const chain_value *value, int index)
 snippet tuff__emit_value(emitter *self, int index, bool wide)
 {
     const chain_value *value = &self->chain->values[index];
-    const bool vector = tuff__is_vector(self, value), spread = wide && self->vector && !vector;
-    snippet name = tuff__format("v%d", index);
+    const bool vector = is_vector(self, value), spread = wide && self->vector && !vector;
+    snippet name = format_snippet("v%d", index);
     if (value->kind == VALUE_CONSTANT) {
         name = literal(value->dtype, value->constant);
     } else if (value->kind == VALUE_RESULT && self->walk == WALK_MATMUL) {
-        name = tuff__format("value");
+        name = format_snippet("value");
     } else if (value->kind != VALUE_RESULT) {
         const int place = place_for(self, value->varies);
         if (!(self->named[index] & place)) {
@@ -571,7 +573,7 @@ snippet tuff__emit_value(emitter *self, int index, bool wide)
             self->loop_depth += place == PLACE_LOOP;
             const bool kept = self->kept[index] && vector;
             const snippet expression = kept && self->pass > self->first_pass[index]
-                                           ? tuff__format("kept%d OF_KEPT", index)
+                                           ? format_snippet("kept%d OF_KEPT", index)
                                            : write_value(self, value, index, vector);
             self->loop_depth -= place == PLACE_LOOP;
             tuff__text_add(text_for_place(self, place), "%s v%d = %s;\n", tuff__type_name(value->dtype, vector), index,
@@ -604,13 +606,13 @@ void tuff__emit_store(emitter *self, int index, text *out)
     const char *type = tuff_dtype_name(buffer->dtype);
     snippet value = tuff__emit_value(self, output->value, vector);
     if (entry->dtype == TUFF_BOOL && buffer->dtype == TUFF_U32)
-        value = tuff__format("B_TO_U_%c(%s)", vector ? 'v' : '1', value.text);
+        value = format_snippet("B_TO_U_%c(%s)", vector ? 'v' : '1', value.text);
     const snippet where = tuff__emit_address(self, number, &output->address, output->buffer);
     if (!vector)
         tuff__text_add(out, "STORE_%s(b%d, %s, %s);\n", type, output->buffer, where.text, value.text);
     else if (stride == 1 && buffer->streamed && !buffer->read && tuff_dtype_size(buffer->dtype) == 4)
         tuff__text_add(out, "STREAM_%s(b%d, %s, i, %s);\n", type, output->buffer,
-                       tuff__emit_base(self, number, &output->address, output->buffer).text, value.text);
+                       emit_base(self, number, &output->address, output->buffer).text, value.text);
     else if (stride == 1)
         tuff__text_add(out, "STORE%c_%s(b%d, %s, %s);\n",
                        is_aligned(self, &output->address, output->buffer) ? 'V' : 'U', type, output->buffer, where.text,

@@ -30,13 +30,9 @@ int tuff__kept_vectors(const emitter *self);
 void tuff__find_uniform(emitter *self);
 /* Finds the values that must have exactly the bits that their ops define, since a discontinuous op depends on them. */
 void tuff__find_exact(emitter *self);
-/* Whether the value is a vector in the current mode. */
-bool tuff__is_vector(const emitter *self, const chain_value *value);
 /* Emits the value with everything that it depends on and returns an expression for it: a vector if wide is set and the
    mode writes vectors. */
 snippet tuff__emit_value(emitter *self, int index, bool wide);
-/* Returns the address of a value or an output, without the vector axis. Outputs are numbered after all values. */
-snippet tuff__emit_base(emitter *self, int number, const affine *address, int buffer);
 /* Returns the whole address, including the vector axis. */
 snippet tuff__emit_address(emitter *self, int number, const affine *address, int buffer);
 /* Appends to out the store of a value at an output's address. */
@@ -48,6 +44,5 @@ void tuff__emit_stored_value(emitter *self, int index);
 snippet tuff__emit_form(emitter *self, int value, bool vector, bool gathers, pass_texts *texts);
 const char *tuff__type_name(tuff_dtype dtype, bool vector);
 const char *tuff__dtype_prefix(tuff_dtype dtype); /* "", "I", "U", "B" */
-snippet tuff__format(const char *format, ...) PRINTF_LIKE(1, 2);
 
 #endif

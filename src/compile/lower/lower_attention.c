@@ -198,6 +198,15 @@ static void add_step(const attention *job, launch *to, const tuff_tensor *step, 
                    buffer);
 }
 
+/* Returns a float's bits as an integer parameter. */
+static int64_t float_bits(double value)
+{
+    const float narrow = (float)value;
+    int32_t bits;
+    memcpy(&bits, &narrow, sizeof bits);
+    return bits;
+}
+
 void tuff__attention_add_options(const attention *job, launch *to, text *defines)
 {
     const node *core = job->task->core;
@@ -211,9 +220,8 @@ void tuff__attention_add_options(const attention *job, launch *to, text *defines
         add_step(job, to, core->inputs[at.step], defines);
     else
         add_parameter(to, 0, -1);
-    const int64_t dropout[] = {(int32_t)attributes->seed, (int32_t)attributes->ordinal,
-                               tuff__attention_float_bits(attributes->dropout),
-                               tuff__attention_float_bits(1 / (1 - attributes->dropout))};
+    const int64_t dropout[] = {(int32_t)attributes->seed, (int32_t)attributes->ordinal, float_bits(attributes->dropout),
+                               float_bits(1 / (1 - attributes->dropout))};
     tuff__attention_add_parameters(to, dropout, 4);
     tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
                    (attributes->options & ATTENTION_NO_SOFTMAX) == 0);
@@ -273,14 +281,6 @@ static tuff_status pack(const attention *job, const attention_rows *operand, int
     return tuff__finish_transpose(list, made, job->vec, count, width, panel, operand->row);
 }
 
-int64_t tuff__attention_float_bits(double value)
-{
-    const float narrow = (float)value;
-    int32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return bits;
-}
-
 static int64_t clamp(int64_t x, int64_t least, int64_t most)
 {
     return x < least ? least : x > most ? most : x;
@@ -309,10 +309,9 @@ void tuff__attention_add_operands(const attention *job, launch *made, int64_t bl
 {
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
-    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads,
-                                  job->k.heads, job->q.width, job->v.width,
-                                  blocks,       parts,        items,
-                                  band.first,   band.last,    tuff__attention_float_bits(attributes->value)};
+    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
+                                  job->q.width, job->v.width, blocks,       parts,
+                                  items,        band.first,   band.last,    float_bits(attributes->value)};
     tuff__attention_add_parameters(made, parameters, sizeof parameters / sizeof *parameters);
     tuff__attention_add_rows(job->list, made, &job->q, "Q", false, defines);
     tuff__attention_add_rows(job->list, made, &job->k, "K", false, defines);
@@ -360,7 +359,7 @@ static tuff_status lower_forward(const attention *job)
     tuff__attention_add_parameters(made,
                                    (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
                                                job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
-                                               band.first, band.last, tuff__attention_float_bits(attributes->value)},
+                                               band.first, band.last, float_bits(attributes->value)},
                                    12);
     tuff__attention_add_rows(list, made, &job->q, "Q", false, &defines);
     tuff__attention_add_rows(list, made, &job->v, "V", false, &defines);
@@ -432,7 +431,7 @@ static tuff_status launch_backward(const attention *job, const backward *work)
                                    (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
                                                job->v.width, panels_of(job, work), work->key_parts, work->panels_each,
                                                work->query_parts, work->rows_each, items, job->batches, band.first,
-                                               band.last, tuff__attention_float_bits(attributes->value)},
+                                               band.last, float_bits(attributes->value)},
                                    16);
     add_backward_buffers(job, made, work, &defines);
     const int most = tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_tile_columns);

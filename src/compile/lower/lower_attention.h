@@ -25,8 +25,6 @@ typedef struct attention {
 int tuff__attention_root(const struct task *task, op_code op);
 /* Appends parameters of the body. */
 void tuff__attention_add_parameters(launch *kernel, const int64_t *values, int count);
-/* Returns a float's bits as an integer parameter. */
-int64_t tuff__attention_float_bits(double value);
 /* Appends what the options need, at the end of a body's parameters: the address of the bias (4), that of the step,
    seed, ordinal, and the threshold and scale of dropout. Defines BIAS, DROPOUT and SOFTMAX, and the macros that read
    bias and step. */
@@ -70,8 +68,6 @@ void tuff__attention_add_operands(const attention *job, launch *made, int64_t bl
    rounded to them, and there are enough queries and keys. The second function adds its launch. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
-/* Returns f16 or bf16 if all factors (of gradients upstream, too) have that dtype or may be rounded to it, else f32. */
-tuff_dtype tuff__attention_factor_dtype(const attention *job);
 /* Adds the launches for devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);
 

@@ -110,7 +110,8 @@ static bool fits(const attention *job, const units *work)
            bytes <= (int64_t)info->local_memory_size && work->subgroups * work->lanes <= (int)info->max_group_size;
 }
 
-tuff_dtype tuff__attention_factor_dtype(const attention *job)
+/* Returns f16 or bf16 if all factors (of gradients upstream, too) have that dtype or may be rounded to it, else f32. */
+static tuff_dtype factor_dtype(const attention *job)
 {
     const bool forward = job->task->core->op == OP_ATTENTION || job->task->core->op == OP_ATTENTION_LSE;
     const int ids[] = {job->q.id, job->k.id, job->v.id, forward ? job->v.id : job->upstream.id};
@@ -240,7 +241,7 @@ bool tuff__attention_suits_units(const attention *job)
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
     const bool requested = family == TUFF_FAMILY_COOPERATIVE;
-    const tuff_dtype dtype = device->has_subgroup_matrices ? tuff__attention_factor_dtype(job) : TUFF_F32;
+    const tuff_dtype dtype = device->has_subgroup_matrices ? factor_dtype(job) : TUFF_F32;
     units work;
     return (requested || family == TUFF_FAMILY_DEVICE) && driver_compiles(job) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
@@ -261,7 +262,7 @@ static void add_units(const attention *job, launch *made, const int shape[3], in
                    "#define MATRIX_M %d\n#define MATRIX_N %d\n#define MATRIX_K %d\n#define MATRIX_BF16 %d\n#define "
                    "MATRIX_LANES %d\n#define A_K_CONTIGUOUS 1\n#define B_K_CONTIGUOUS 1\n#define BLOCK_COLUMNS %d\n"
                    "#define HARDWARE_EXP2 %d\n",
-                   shape[0], shape[1], shape[2], tuff__attention_factor_dtype(job) == TUFF_BF16, lanes, columns,
+                   shape[0], shape[1], shape[2], factor_dtype(job) == TUFF_BF16, lanes, columns,
                    tuff__tunable_value(policy, TUNABLE_attention_cooperative_hardware_exp2));
     made->vec = 4;
     made->cooperative = policy->target.info->cooperative_matrix;
@@ -437,7 +438,7 @@ bool tuff__attention_backward_suits_units(const attention *job, attention_units 
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
     const bool requested = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
-    const tuff_dtype dtype = proved ? tuff__attention_factor_dtype(job) : TUFF_F32;
+    const tuff_dtype dtype = proved ? factor_dtype(job) : TUFF_F32;
     const struct task *task = job->task;
     return (requested || family == TUFF_FAMILY_DEVICE) && has_backward_body(device->info) && driver_compiles(job) &&
            (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
