@@ -1,6 +1,6 @@
 /* The op key: describes a task as far as the choice of the best candidate depends on it. As text:
 
-     matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | fast
+     matmul 00c1f2e3a4b59687 | f16,f32,f16 | NT | 1024x3072x768 | a16 | strict
 
    The parts are the family and a hash of the fused graph's structure, dtypes, layout, exact dims, alignment (the bytes
    that divide every address and stride in use, from their actual values, at most 16), and math mode. Records are found

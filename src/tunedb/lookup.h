@@ -2,13 +2,13 @@
    request, and reads stores without changing them. autotune/session.c calls it for every key of a graph.
 
    The tiers, in the order in which they are tried:
-     T0 override   given by the caller, or a pin of this environment or of the same device under another driver
-     T1 same       a winner of this key in this environment
-     T2 driver     a winner of this key on the same device under another driver; measured again when there is time
-     T3 nearest    a winner in this environment for the same task with nearby dims and no stricter alignment
-     T4 seed       a winner of this key on another device, or for other kernel texts: a search starts from it
-     T5 portfolio  the family's portfolio of candidates: a search starts from them
-     T6 default    the configuration that lowering chooses by itself
+     T0 override      given by the caller, or a pin of this environment or of the same device under another driver
+     T1 same          a winner of this key in this environment
+     T2 other driver  a winner of this key on the same device under another driver; measured again when there is time
+     T3 nearest       a winner in this environment for the same task with nearby dims and no stricter alignment
+     T4 seed          a winner of this key on another device, or for other kernel texts: a search starts from it
+     T5 portfolio     the family's portfolio of candidates: a search starts from them
+     T6 default       the configuration that lowering chooses by itself
    If there is a manifest, nothing else is used, and only its entries for today's kernel texts count.
 
    A task runs at once with the result of T0 to T3; below them it runs with the default until something is measured. */
