@@ -236,7 +236,7 @@ class Checker:
         """Returns all text in which a name counts as known."""
         if not hasattr(self, "known"):
             text = []
-            for folder in ("include", "src", "tools", "cmake", "tests", "bench"):
+            for folder in ("include", "src", "tools", "cmake", "tests", "bench", "examples"):
                 for file in (self.source / folder).rglob("*"):
                     if file.is_file() and file.suffix not in (".md", ".jsonl") and file.name != "documents.py":
                         text.append(file.read_text(errors="replace"))
@@ -247,6 +247,12 @@ class Checker:
     def check_name(self, place, name):
         self.counts["names"] += 1
         if name.startswith(("tuff_", "tuff__", "TUFF_")) and name not in self.sources():
+            self.fault(place, f"unknown name: {name}")
+
+    def check_identifier(self, place, name):
+        """Reports the name of a function, field or variable that no source has."""
+        self.counts["names"] += 1
+        if name not in self.sources():
             self.fault(place, f"unknown name: {name}")
 
     @staticmethod
@@ -272,6 +278,8 @@ class Checker:
                 self.fault(place, f"no such file: {code}")
         for name in re.findall(r"\b(?:tuff__?|TUFF_)\w+\b", code):
             self.check_name(place, name)
+        if re.fullmatch(r"[a-z]\w*_\w+", code) and not code.startswith("tuff_"):
+            self.check_identifier(place, code)
 
     def check_link(self, place, document, target):
         self.counts["links"] += 1
@@ -313,8 +321,8 @@ FAULTY = """# A document with a fault in every paragraph
 
 [nowhere](nowhere.md), and [no heading](#not-here).
 
-`src/nowhere/at_all.c` and `no_such_file.c` are no files, `tuff_no_such_function` and `tuff__neither()` no functions,
-`TUFF_NO_SUCH_VARIABLE` no variable.
+`src/nowhere/at_all.c` and `no_such_file.c` are no files, `tuff_no_such_function`, `tuff__neither()` and `no_such_static` no
+functions, `TUFF_NO_SUCH_VARIABLE` no variable.
 
 ```c
 tuff_no_such_type *wrong;
@@ -338,9 +346,9 @@ build/tuff verify --no-such-option
 build/tuff generate --checkpoint nothing.safetensors
 ```
 """
-# Two links, two files, two functions, a variable, two snippets and a program that exits with 1; of the commands a
+# Two links, two files, three functions, a variable, two snippets and a program that exits with 1; of the commands a
 # program, an option that is neither listed nor accepted, and a file that does not exist.
-FAULTS = {"with the tool": 14, "without": 10}
+FAULTS = {"with the tool": 15, "without": 11}
 
 
 def has_library(checker):
