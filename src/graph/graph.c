@@ -73,6 +73,29 @@ tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count
     return TUFF_OK;
 }
 
+tuff_status tuff__graph_insert(tuff_graph *graph, int original_count, const int *insert_before)
+{
+    const int count = graph->node_count;
+    int *start = tuff__calloc((size_t)original_count + 1, sizeof *start);
+    node **order = tuff__calloc((size_t)count + 1, sizeof(node *));
+    if (start && order) {
+        for (int i = original_count; i < count; i++)
+            start[insert_before[i - original_count]]++;
+        for (int i = 0, next = 0; i < original_count; i++) {
+            const int inserted = start[i];
+            start[i] = next;
+            next += inserted;
+            order[next++] = graph->nodes[i];
+        }
+        for (int i = original_count; i < count; i++)
+            order[start[insert_before[i - original_count]]++] = graph->nodes[i];
+    }
+    const tuff_status status = start && order ? tuff__graph_reorder(graph, order, count) : TUFF_E_OOM_HOST;
+    tuff__free(start);
+    tuff__free(order);
+    return status;
+}
+
 /* Sets the thread's error every time but the graph's only once: the first error explains the later ones. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...)
 {

@@ -99,6 +99,9 @@ void tuff__graph_set_origin(tuff_graph *graph, const node *model);
 /* Reorders the nodes and drops those that nothing needs; inputs stay. order must be topological; it may omit old nodes
    and contain new ones. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count);
+/* Reorders likewise: each node from original_count on goes in front of the original node whose id insert_before has for
+   it. Those in front of the same one stay in their order. */
+tuff_status tuff__graph_insert(tuff_graph *graph, int original_count, const int *insert_before);
 
 /* Records the error, unless the graph already has one, and returns the tensor that carries the graph's error. */
 tuff_tensor *tuff__graph_fail(tuff_graph *graph, tuff_status status, const char *format, ...) PRINTF_LIKE(3, 4);

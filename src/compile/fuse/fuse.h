@@ -106,6 +106,14 @@ tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list
 int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task);
 /* Returns the highest id of the nodes that a task stores. */
 int tuff__task_newest_root(const struct task *task);
+/* Whether the task reads the node's memory. */
+bool tuff__task_reads(const struct task *task, const node *at);
+
+/* Whether the node has memory: a source, or a materialized node. */
+static inline bool tuff__is_materialized(const struct fusion *fusion, const node *at)
+{
+    return tuff__op_is_source(at->op) || fusion->facts[at->id].materialized;
+}
 
 /* Returns the memory layout of a source or a materialized node. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);

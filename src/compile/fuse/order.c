@@ -109,7 +109,7 @@ static int64_t temporary_size(const struct fusion *fusion, const node *at)
     return 4 * tuff_shape_count(at->outputs[0].shape);
 }
 
-static bool reads(const struct task *task, const node *at)
+bool tuff__task_reads(const struct task *task, const node *at)
 {
     for (int i = 0; i < task->read_count; ++i)
         if (task->reads[i] == at)
@@ -141,7 +141,7 @@ static bool overwrites_too_early(const struct fusion *fusion, const ordering *se
             const node *at = graph->nodes[k];
             if (at->op != OP_ARRAY || !tuff__arrays_overlap(at->attributes.array, graph->assigns[i]->attributes.array))
                 continue;
-            if (self->readers[k] > (reads(&fusion->tasks[index], at) ? 1 : 0))
+            if (self->readers[k] > (tuff__task_reads(&fusion->tasks[index], at) ? 1 : 0))
                 return true;
         }
     }

@@ -21,15 +21,11 @@ typedef struct rewrite {
     bool changed;
 } rewrite;
 
-static bool is_materialized(const rewrite *self, const node *at)
-{
-    return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
-}
-
 /* Whether `at` is the value, or a view of it without memory of its own. */
 static bool is_view_of(const rewrite *self, const node *at, const node *value)
 {
-    while (at != value && at->id < self->original_count && tuff__op_is_view(at->op) && !is_materialized(self, at))
+    while (at != value && at->id < self->original_count && tuff__op_is_view(at->op) &&
+           !tuff__is_materialized(self->fusion, at))
         at = at->inputs[0]->node;
     return at == value;
 }
@@ -43,7 +39,7 @@ static void find_last_readers(rewrite *self)
             self->last_reader[i] = FOREVER;
     for (int i = self->graph->node_count - 1; i >= 0; --i) {
         const node *at = self->graph->nodes[i];
-        const bool is_copy = i >= self->original_count, ends = is_copy || is_materialized(self, at);
+        const bool is_copy = i >= self->original_count, ends = is_copy || tuff__is_materialized(self->fusion, at);
         const int id = is_copy ? self->insert_before[i - self->original_count] : i;
         const int reach = ends || self->last_reader[i] < id ? id : self->last_reader[i];
         for (int k = 0; k < at->input_count; ++k) {
@@ -69,7 +65,7 @@ static void measure(rewrite *self, const node *at, bool root, int late_reader, c
     if (!cost->possible || fusion->marks[at->id] == fusion->mark)
         return;
     fusion->marks[at->id] = fusion->mark;
-    if (!root && is_materialized(self, at)) {
+    if (!root && tuff__is_materialized(self->fusion, at)) {
         cost->leaves += at->op != OP_CONSTANT;
         cost->possible =
             cost->leaves <= MAX_LEAVES && (tuff__op_is_source(at->op) || self->last_reader[at->id] >= late_reader);
@@ -105,7 +101,7 @@ static int find_late_reader(const rewrite *self, const node *value)
 /* Returns the late copy of a node, or the node itself if it has memory or costs nothing; NULL if memory ran out. */
 static tuff_tensor *copy_of(rewrite *self, node *at, const node *value, int late_reader)
 {
-    if (at->op == OP_IOTA || (at != value && is_materialized(self, at)))
+    if (at->op == OP_IOTA || (at != value && tuff__is_materialized(self->fusion, at)))
         return &at->outputs[0];
     if (self->copy[at->id] != NULL)
         return self->copy[at->id];
@@ -178,28 +174,6 @@ static tuff_status visit(rewrite *self, node *value)
     return wanted ? redirect(self, value, late_reader) : TUFF_OK;
 }
 
-/* Moves late copies in front of their first readers, and renumbers all nodes. */
-static tuff_status sort(rewrite *self)
-{
-    tuff_graph *graph = self->graph;
-    const int copies = graph->node_count - self->original_count;
-    node **sorted = tuff__calloc((size_t)graph->node_count + 1, sizeof(node *));
-    if (sorted == NULL)
-        return TUFF_E_OOM_HOST;
-    int count = 0;
-    for (int i = 0; i < self->original_count; ++i) {
-        for (int k = 0; k < copies; ++k)
-            if (self->insert_before[k] == i)
-                sorted[count++] = graph->nodes[self->original_count + k];
-        sorted[count++] = graph->nodes[i];
-    }
-    for (int i = 0; i < count; ++i)
-        sorted[i]->id = i;
-    memcpy(graph->nodes, sorted, (size_t)count * sizeof(node *));
-    tuff__free(sorted);
-    return TUFF_OK;
-}
-
 tuff_status tuff__recompute(struct fusion *fusion, bool *changed)
 {
     tuff_graph *graph = fusion->graph;
@@ -211,7 +185,7 @@ tuff_status tuff__recompute(struct fusion *fusion, bool *changed)
     for (int i = 0; i < self.original_count && status == TUFF_OK; ++i)
         status = visit(&self, graph->nodes[i]);
     if (status == TUFF_OK && self.changed)
-        status = sort(&self);
+        status = tuff__graph_insert(graph, self.original_count, self.insert_before);
     tuff__free(self.last_reader);
     tuff__free(self.copy);
     tuff__free(self.insert_before);

@@ -26,11 +26,6 @@ typedef struct rewrite {
     int number; /* recomputation number of the copies made for the current reader */
 } rewrite;
 
-static bool is_materialized(const rewrite *self, const node *at)
-{
-    return tuff__op_is_source(at->op) || self->fusion->facts[at->id].materialized;
-}
-
 static int64_t bytes_of(const node *at)
 {
     return 4 * tuff_shape_count(at->outputs[0].shape);
@@ -53,7 +48,7 @@ static void find_last_readers(rewrite *self)
             self->fusion->facts[i].is_output || tuff__op_is_source(self->graph->nodes[i]->op) ? FOREVER : 0;
     for (int i = self->original_count - 1; i >= 0; --i) {
         const node *at = self->graph->nodes[i];
-        const int reach = is_materialized(self, at) ? i : self->last_reader[i];
+        const int reach = tuff__is_materialized(self->fusion, at) ? i : self->last_reader[i];
         for (int k = 0; k < at->input_count && self->last_reader[owner_of(self, at)->id] > 0; ++k) {
             const int input = owner_of(self, at->inputs[k]->node)->id;
             self->last_reader[input] = self->last_reader[input] < reach ? reach : self->last_reader[input];
@@ -72,7 +67,7 @@ static bool is_available(const rewrite *self, const node *at, int reader, int64_
 static double cost_of(const rewrite *self, const node *at)
 {
     const double count = (double)tuff_shape_count(at->outputs[0].shape);
-    const double traffic = is_materialized(self, at) ? TRAFFIC_COST * count : 0;
+    const double traffic = tuff__is_materialized(self->fusion, at) ? TRAFFIC_COST * count : 0;
     const tuff_shape *first = at->input_count > 0 ? &at->inputs[0]->shape : &at->outputs[0].shape;
     if (at->op == OP_MATMUL)
         return traffic + 2 * count * (double)first->extent[first->rank - 1];
@@ -103,8 +98,8 @@ static double chain_cost(rewrite *self, const node *at, int reader, int64_t size
     double cost = cost_of(self, at);
     for (int i = 0; i < at->input_count; ++i) {
         const node *input = at->inputs[i]->node;
-        if (input->op == OP_IOTA ||
-            (is_materialized(self, input) && is_available(self, input, reader, size) && !must_follow(at, i)))
+        if (input->op == OP_IOTA || (tuff__is_materialized(self->fusion, input) &&
+                                     is_available(self, input, reader, size) && !must_follow(at, i)))
             continue;
         cost += chain_cost(self, input, reader, size, mark);
     }
@@ -147,14 +142,6 @@ static int64_t idle_size(const struct fusion *fusion, const node *at)
     return temporary && at->op != OP_ATTENTION_LSE ? bytes_of(at) : 0;
 }
 
-static bool task_reads(const struct task *task, const node *at)
-{
-    for (int i = 0; i < task->read_count; ++i)
-        if (task->reads[i] == at)
-            return true;
-    return false;
-}
-
 static int oldest_root(const struct task *task)
 {
     int oldest = INT32_MAX;
@@ -171,7 +158,7 @@ static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most
         const node *at = fusion->graph->nodes[i];
         int last = fusion->facts[i].task;
         for (int k = last + 1; k < fusion->task_count && idle_size(fusion, at) > 0; ++k)
-            last = task_reads(&fusion->tasks[k], at) ? k : last;
+            last = tuff__task_reads(&fusion->tasks[k], at) ? k : last;
         if (idle_size(fusion, at) > 0) {
             change[fusion->facts[i].task] += idle_size(fusion, at);
             change[last + 1] -= idle_size(fusion, at);
@@ -197,7 +184,7 @@ static int find_first_late_reader(const struct fusion *fusion, const node *at, i
         return 0;
     for (int i = fusion->facts[at->id].task + 1; i < fusion->task_count; ++i) {
         const struct task *task = &fusion->tasks[i];
-        if (!task_reads(task, at))
+        if (!tuff__task_reads(task, at))
             continue;
         if (i == peak)
             return 0;
@@ -298,7 +285,7 @@ static tuff_tensor *copy_of(rewrite *self, node *at, int reader, int64_t size)
     if (self->copy[at->id] != NULL)
         return self->copy[at->id];
     tuff_tensor **inputs = tuff__arena_alloc(&self->graph->arena, ((size_t)at->input_count + 1) * sizeof *inputs);
-    bool same = tuff__op_is_view(at->op) && !is_materialized(self, at);
+    bool same = tuff__op_is_view(at->op) && !tuff__is_materialized(self->fusion, at);
     for (int i = 0; i < at->input_count && inputs != NULL; ++i) {
         inputs[i] = value_for_copy(self, at->inputs[i], reader, size, must_follow(at, i));
         if (inputs[i] == NULL)
@@ -316,7 +303,7 @@ static tuff_tensor *value_for_copy(rewrite *self, tuff_tensor *value, int reader
     node *at = value->node;
     if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
-    if (is_materialized(self, at) && !follows && is_available(self, at, reader, size)) {
+    if (tuff__is_materialized(self->fusion, at) && !follows && is_available(self, at, reader, size)) {
         int *last = &self->last_reader[owner_of(self, at)->id];
         *last = *last < reader ? reader : *last;
         return value;
@@ -330,7 +317,7 @@ static tuff_tensor *value_for_reader(rewrite *self, tuff_tensor *value, int read
     node *at = value->node;
     if (at->id >= self->original_count || at->op == OP_IOTA || tuff__op_is_source(at->op))
         return value;
-    if (is_materialized(self, at)) {
+    if (tuff__is_materialized(self->fusion, at)) {
         const int first_late = self->first_late_reader[at->id];
         return first_late == 0 || reader < first_late ? value : copy_of(self, at, reader, bytes_of(at));
     }

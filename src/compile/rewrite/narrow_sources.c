@@ -200,24 +200,6 @@ static tuff_status narrow_matmul(narrowing *self, node *matmul)
     return TUFF_OK;
 }
 
-/* Orders the nodes: the original ones in their old order, each after the nodes that were built for it. */
-static tuff_status sort(narrowing *self)
-{
-    tuff_graph *graph = self->graph;
-    node **sorted = tuff__calloc((size_t)graph->node_count + 1, sizeof(node *));
-    int count = 0, next = 0;
-    if (sorted == NULL)
-        return TUFF_E_OOM_HOST;
-    for (int i = 0; i < self->original_count; ++i) {
-        for (; next < self->insert_before_count && self->insert_before[next] == i; ++next)
-            sorted[count++] = graph->nodes[self->original_count + next];
-        sorted[count++] = graph->nodes[i];
-    }
-    const tuff_status status = tuff__graph_reorder(graph, sorted, count);
-    tuff__free(sorted);
-    return status;
-}
-
 static tuff_status narrow(narrowing *self)
 {
     const size_t count = (size_t)self->original_count + 1;
@@ -232,7 +214,7 @@ static tuff_status narrow(narrowing *self)
         if (reads_narrow(self->graph->nodes[i]))
             TRY(narrow_matmul(self, self->graph->nodes[i]));
     (void)tuff_graph_phase(self->graph, TUFF_PHASE_FORWARD);
-    return sort(self);
+    return tuff__graph_insert(self->graph, self->original_count, self->insert_before);
 }
 
 tuff_status tuff__narrow_sources(tuff_graph *graph, tuff_precision precision)
