@@ -45,6 +45,20 @@ struct node {
     tuff_phase phase;              /* not earlier than that of any input */
 };
 
+/* Returns the node under views. */
+static inline const node *tuff__skip_views(const node *at)
+{
+    while (tuff__op_is_view(at->op))
+        at = at->inputs[0]->node;
+    return at;
+}
+
+/* Whether the node is a constant with a single number, whatever its shape. */
+static inline bool tuff__is_scalar_constant(const node *at)
+{
+    return at->op == OP_CONSTANT && at->attributes.data == NULL;
+}
+
 /* A segment of tuff_recompute: gradients keep none of its inner values. */
 typedef struct segment {
     const node *result;

@@ -260,6 +260,33 @@ static void count_small_products(tuff_device *device)
         }
 }
 
+/* Matmuls without rows, columns, terms or batches, of which none has work that a choice could weigh. */
+static void build_empty_products(tuff_graph *graph, const void *context)
+{
+    static const int64_t sizes[][4] = {{1, 0, 64, 64}, {1, 64, 0, 64}, {1, 64, 64, 0}, {0, 64, 64, 64}};
+    (void)context;
+    for (int i = 0; i < 4; i++) {
+        const tuff_shape x = TUFF_SHAPE(sizes[i][0], sizes[i][1], sizes[i][3]);
+        const tuff_shape y = TUFF_SHAPE(sizes[i][0], sizes[i][3], sizes[i][2]);
+        add_output(graph, tuff_matmul(tuff_relu(float_input(graph, x)), float_input(graph, y)));
+        add_output(graph, tuff_matmul(float_input(graph, x), tuff_relu(float_input(graph, y))));
+    }
+}
+
+static void check_empty_products(tuff_device *device)
+{
+    differential graph;
+    differential_create(&graph, "empty products", build_empty_products, NULL, 1);
+    assert_int_equal(differential_run(&graph, device, NULL), 0);
+    differential_destroy(&graph);
+}
+
+static void empty_products_have_producers(void **state)
+{
+    (void)state;
+    for_drawn_drivers(check_empty_products);
+}
+
 static void a_producer_is_no_task(void **state)
 {
     (void)state;
@@ -513,6 +540,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(many_choices_compile_in_a_minute),
                                        cmocka_unit_test(every_producer_is_right),
+                                       cmocka_unit_test(empty_products_have_producers),
                                        cmocka_unit_test(a_producer_is_no_task),
                                        cmocka_unit_test(what_others_read_stays_a_task),
                                        cmocka_unit_test(finished_weights_follow_their_sources),

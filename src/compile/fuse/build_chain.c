@@ -419,19 +419,6 @@ static bool is_in_columns(const struct task *task, int reduction)
     return reduction >= 0 && (task->in_columns >> reduction & 1) != 0;
 }
 
-static bool is_stored_here(const struct task *task, const node *at)
-{
-    for (int i = 0; i < task->root_count; ++i)
-        if (task->roots[i] == at)
-            return true;
-    return false;
-}
-
-static bool is_computed_here(const struct task *task, const node *at)
-{
-    return at == task->core || find_reduction(task, at) >= 0 || is_stored_here(task, at);
-}
-
 static int build_lookup(builder *self, const node *gather, const path *along, int guard)
 {
     const int axis = gather->attributes.axis;
@@ -448,7 +435,7 @@ static int build_lookup(builder *self, const node *gather, const path *along, in
     const int index = build(self, gather->inputs[1]->node, along, guard);
     if (failed(self))
         return NO_VALUE;
-    if (is_computed_here(self->task, base)) {
+    if (tuff__task_computes(self->task, base)) {
         self->impossible = true;
         return NO_VALUE;
     }
@@ -522,7 +509,7 @@ static int build(builder *self, const node *at, const path *along, int guard)
 {
     if (failed(self))
         return NO_VALUE;
-    if (at->op == OP_CONSTANT && at->attributes.data == NULL)
+    if (tuff__is_scalar_constant(at))
         return build_constant(self, at->outputs[0].dtype, at->attributes.value);
     const int reduction = find_reduction(self->task, at);
     self->impossible |= is_in_columns(self->task, reduction);
@@ -530,7 +517,8 @@ static int build(builder *self, const node *at, const path *along, int guard)
         return build_result(self, at, reduction, along);
     if (at == self->task->core && self->task->kind == TASK_MATMUL)
         return build_result(self, at, 0, along);
-    if (tuff__op_is_source(at->op) || (self->fusion->facts[at->id].materialized && !is_stored_here(self->task, at)))
+    if (tuff__op_is_source(at->op) ||
+        (self->fusion->facts[at->id].materialized && !tuff__task_computes(self->task, at)))
         return build_load(self, at, along, guard);
     return build_shared(self, at, along, guard);
 }
@@ -671,7 +659,7 @@ static void build_operands(builder *self)
             give_up(self, missing);
             return;
         }
-        if (is_computed_here(self->task, base)) {
+        if (tuff__task_computes(self->task, base)) {
             self->impossible = true;
             return;
         }

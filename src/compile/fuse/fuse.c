@@ -4,26 +4,11 @@
 
 #include "device/target.h"
 
-/* Returns the shape without its axes of extent 1. Bit i of *reduced says whether the i-th remaining axis is in
-   `axes`. */
-static tuff_shape without_units(const tuff_shape *shape, uint32_t axes, uint32_t *reduced)
-{
-    tuff_shape result = {.rank = 0};
-    *reduced = 0;
-    for (int i = 0; i < shape->rank; ++i)
-        if (shape->extent[i] != 1) {
-            *reduced |= (axes >> i & 1) << result.rank;
-            result.extent[result.rank++] = shape->extent[i];
-        }
-    return result;
-}
-
-/* Row tasks reduce the innermost axes; column tasks keep the innermost axis. */
+/* Row tasks reduce the innermost axis with more than one element; column tasks keep it. */
 static task_kind kind_of_reduction(const node *at)
 {
-    uint32_t reduced;
-    const tuff_shape shape = without_units(&at->inputs[0]->shape, at->attributes.axes, &reduced);
-    return shape.rank == 0 || (reduced >> (shape.rank - 1) & 1) != 0 ? TASK_ROW : TASK_COLUMN;
+    const int axis = tuff__innermost_axis(at->inputs[0]->shape);
+    return axis < 0 || (at->attributes.axes >> axis & 1) != 0 ? TASK_ROW : TASK_COLUMN;
 }
 
 static struct task make_task(const node *at)

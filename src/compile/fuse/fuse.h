@@ -106,6 +106,8 @@ tuff_status tuff__recompute_ranked(struct fusion *fusion, const recomputed *list
 int tuff__task_recomputation_begin(const struct fusion *fusion, const struct task *task);
 /* Returns the highest id of the nodes that a task stores. */
 int tuff__task_newest_root(const struct task *task);
+/* Whether the task stores the node or computes it on the way, as its core or a reduction. */
+bool tuff__task_computes(const struct task *task, const node *at);
 /* Whether the task reads the node's memory. */
 bool tuff__task_reads(const struct task *task, const node *at);
 

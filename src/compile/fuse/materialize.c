@@ -139,7 +139,7 @@ static void measure(struct fusion *fusion, const node *at, chain_size *size)
         return;
     fusion->marks[at->id] = fusion->mark;
     if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized) {
-        size->leaves += at->op != OP_CONSTANT || at->attributes.data != NULL;
+        size->leaves += !tuff__is_scalar_constant(at);
         return;
     }
     size->ops += !tuff__op_is_view(at->op);

@@ -70,9 +70,8 @@ static bool is_needed_elsewhere(const struct fusion *fusion, const node *at, int
         return true;
     for (int i = 0; i < fusion->task_count; ++i) {
         const struct task *task = &fusion->tasks[i];
-        for (int k = 0; k < task->read_count && i != first && i != second && task->kind != TASK_NONE; ++k)
-            if (task->reads[k] == at)
-                return true;
+        if (i != first && i != second && task->kind != TASK_NONE && tuff__task_reads(task, at))
+            return true;
     }
     return false;
 }
@@ -181,9 +180,8 @@ static tuff_status try_merge(struct fusion *fusion, int first, int second, bool 
 static bool shares_a_read(const struct task *a, const struct task *b)
 {
     for (int i = 0; i < a->read_count; ++i)
-        for (int k = 0; k < b->read_count; ++k)
-            if (a->reads[i] == b->reads[k] && a->reads[i]->op != OP_CONSTANT)
-                return true;
+        if (a->reads[i]->op != OP_CONSTANT && tuff__task_reads(b, a->reads[i]))
+            return true;
     return false;
 }
 
@@ -196,9 +194,8 @@ static bool is_map_of_same_elements(const struct task *early, const struct task 
         distance > NEAR || distance < -NEAR)
         return false;
     for (int i = 0; i < early->read_count; ++i)
-        for (int k = 0; k < late->read_count; ++k)
-            if (early->reads[i] == late->reads[k] && tuff_shape_count(early->reads[i]->outputs[0].shape) == count)
-                return true;
+        if (tuff_shape_count(early->reads[i]->outputs[0].shape) == count && tuff__task_reads(late, early->reads[i]))
+            return true;
     return false;
 }
 

@@ -109,14 +109,6 @@ static int64_t temporary_size(const struct fusion *fusion, const node *at)
     return 4 * tuff_shape_count(at->outputs[0].shape);
 }
 
-bool tuff__task_reads(const struct task *task, const node *at)
-{
-    for (int i = 0; i < task->read_count; ++i)
-        if (task->reads[i] == at)
-            return true;
-    return false;
-}
-
 /* Returns the bytes that running the task next would free, minus the bytes that it takes. */
 static int64_t net_bytes_freed(const struct fusion *fusion, const ordering *self, const struct task *task)
 {

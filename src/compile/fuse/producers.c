@@ -123,7 +123,7 @@ tuff_status tuff__fuse_producers(struct fusion *fusion)
         for (int k = 0; k < 2 && fusion->tasks[i].kind == TASK_MATMUL; ++k) {
             struct task *task = &fusion->tasks[i];
             const node *at = find_producer(fusion, task->core->inputs[k]);
-            if (at != NULL && saves_memory(fusion, at))
+            if (at != NULL && !tuff__task_is_empty(task) && saves_memory(fusion, at))
                 TRY(try_producer(fusion, task, at, k));
         }
     return TUFF_OK;

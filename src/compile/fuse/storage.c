@@ -65,18 +65,12 @@ static void find_precise(const choice *self)
     }
 }
 
-static bool is_constant(const node *at)
-{
-    while (tuff__op_is_view(at->op))
-        at = at->inputs[0]->node;
-    return at->op == OP_CONSTANT;
-}
-
 /* Returns the other operand of an op with a constant; NULL if neither operand is constant. */
 static const node *nonconstant_operand(const node *at)
 {
     const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
-    return is_constant(y) ? x : is_constant(x) ? y : NULL;
+    const bool x_is_constant = tuff__skip_views(x)->op == OP_CONSTANT;
+    return tuff__skip_views(y)->op == OP_CONSTANT ? x : x_is_constant ? y : NULL;
 }
 
 /* Marks squares that are summed as precise, even if constants are first added to them or multiplied with them, as in
@@ -115,9 +109,7 @@ static bool sums_in_memory(const choice *self, const node *at)
    the numbers again. */
 static bool is_random(const node *at)
 {
-    while (tuff__op_is_view(at->op))
-        at = at->inputs[0]->node;
-    return at->op == OP_RANDOM;
+    return tuff__skip_views(at)->op == OP_RANDOM;
 }
 
 /* Whether a value of dtype f16 or bf16 can be stored in its own dtype. It can if this makes no difference, because a

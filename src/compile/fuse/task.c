@@ -11,7 +11,7 @@ bool tuff__task_is_empty(const struct task *task)
     return true;
 }
 
-static bool computes(const struct task *task, const node *at)
+bool tuff__task_computes(const struct task *task, const node *at)
 {
     bool found = at == task->core;
     for (int i = 0; i < task->root_count; ++i)
@@ -21,13 +21,21 @@ static bool computes(const struct task *task, const node *at)
     return found;
 }
 
+bool tuff__task_reads(const struct task *task, const node *at)
+{
+    for (int i = 0; i < task->read_count; ++i)
+        if (task->reads[i] == at)
+            return true;
+    return false;
+}
+
 /* Walks from a node down to memory and adds the nodes that the task must read to task->reads. */
 static tuff_status find_reads(struct fusion *fusion, struct task *task, const node *at, int *capacity)
 {
     if (fusion->marks[at->id] == fusion->mark)
         return TUFF_OK;
     fusion->marks[at->id] = fusion->mark;
-    const bool inner = computes(task, at);
+    const bool inner = tuff__task_computes(task, at);
     if (!inner && (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized)) {
         if (!GROW(task->reads, task->read_count, *capacity))
             return TUFF_E_OOM_HOST;
@@ -179,9 +187,7 @@ bool tuff__may_join(struct fusion *fusion, int first, int second, struct task_or
     bool same_memory = false;
     for (int i = 0; i < late->read_count; ++i) {
         const node *at = late->reads[i];
-        bool shared = tuff__task_writer(fusion, at) == first;
-        for (int k = 0; k < early->read_count; ++k)
-            shared |= early->reads[k] == at;
+        const bool shared = tuff__task_writer(fusion, at) == first || tuff__task_reads(early, at);
         same_memory |= shared && tuff_shape_count(at->outputs[0].shape) == count;
     }
     return same_memory && tuff__order_allows_merge(fusion, first, second, order);

@@ -7,14 +7,6 @@
 
 #define FOLD_LIMIT (1 << 20) /* bytes of a folded constant */
 
-/* Returns the constant under views, or NULL. */
-static const tuff_tensor *constant_behind(const tuff_tensor *x)
-{
-    while (tuff__op_is_view(x->node->op))
-        x = x->node->inputs[0];
-    return x->node->op == OP_CONSTANT ? x : NULL;
-}
-
 static double *values_of(const tuff_tensor *x);
 
 /* Computes the elements of a view from those of the value that it views. */
@@ -128,7 +120,7 @@ static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor
     if (tuff_shape_count(shape) * (int64_t)tuff_dtype_size(dtype) > FOLD_LIMIT)
         return false;
     for (int i = 0; i < input_count; ++i)
-        if (constant_behind(inputs[i]) == NULL || !are_small(inputs[i]))
+        if (tuff__skip_views(inputs[i]->node)->op != OP_CONSTANT || !are_small(inputs[i]))
             return false;
     return true;
 }
@@ -138,10 +130,8 @@ static bool can_fold(op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor
 static bool all_scalars(op_code op, tuff_tensor *const *inputs, int input_count)
 {
     bool scalars = tuff__op_is_elementwise(op) && input_count > 0;
-    for (int i = 0; i < input_count && scalars; ++i) {
-        const tuff_tensor *constant = constant_behind(inputs[i]);
-        scalars = constant != NULL && constant->node->attributes.data == NULL;
-    }
+    for (int i = 0; i < input_count && scalars; ++i)
+        scalars = tuff__is_scalar_constant(tuff__skip_views(inputs[i]->node));
     return scalars;
 }
 
@@ -153,7 +143,7 @@ static tuff_tensor *evaluate_scalars(tuff_graph *graph, op_code op, tuff_dtype d
     tuff_shape shapes[3] = {{.rank = 0}, {.rank = 0}, {.rank = 0}};
     tuff_dtype dtypes[3];
     for (int i = 0; i < input_count; ++i) {
-        numbers[i] = constant_behind(inputs[i])->node->attributes.value;
+        numbers[i] = tuff__skip_views(inputs[i]->node)->attributes.value;
         dtypes[i] = inputs[i]->dtype;
     }
     const evaluation scalar = {.op = op,

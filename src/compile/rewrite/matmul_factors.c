@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "compile/rewrite/simplify.h"
+
 /* Follows views, and casts from f16 and bf16, back to memory. Steps are applied while the recursion unwinds. */
 static bool descend(const node *at, factor *out)
 {
@@ -86,7 +88,7 @@ static bool are_alike(const factor *a, const factor *b)
 
 /* Returns how many factors follow each other: each begins along `axis` where the one before it ends, and no line
    reaches into the next. Overlapping rows are not neighbours. */
-static int run_along(const factor *factors, int count, int axis)
+int tuff__run_along(const factor *factors, int count, int axis)
 {
     int run = 1;
     int64_t width = factors->place.extent[axis];
@@ -98,16 +100,6 @@ static int run_along(const factor *factors, int count, int axis)
             break;
     }
     return run;
-}
-
-int tuff__run_of_columns(const factor *factors, int count)
-{
-    return run_along(factors, count, 1);
-}
-
-int tuff__run_of_rows(const factor *factors, int count)
-{
-    return run_along(factors, count, 0);
 }
 
 static int64_t lines_of(const factor *operand)
@@ -145,13 +137,7 @@ static tuff_tensor *buffer_region(rewriting *self, const factor *operand, int64_
         tuff_tensor *flat = tuff_reshape((tuff_tensor *)&base->outputs[0], TUFF_SHAPE(whole));
         return tuff_slice(flat, &start, (int64_t[]){start + length}, NULL);
     }
-    tuff_array *joined = tuff__arena_alloc(&self->graph->arena, sizeof *joined);
-    if (joined == NULL)
-        return &self->graph->failed;
-    *joined = *base->attributes.array;
-    joined->offset = (uint64_t)(start * size);
-    joined->shape = TUFF_SHAPE(length);
-    return tuff_array_tensor(self->graph, joined);
+    return tuff__array_range(self->graph, base->attributes.array, (uint64_t)(start * size), length);
 }
 
 /* Returns [count, lines, width]: lines `pitch` apart in blocks `distance` apart, from the operand's offset on; NULL if
@@ -188,7 +174,7 @@ static tuff_tensor *as_factor(const factor *operand, tuff_tensor *lines)
     return tuff_cast(lines, operand->dtype);
 }
 
-static tuff_tensor *join_along(rewriting *self, const factor *factors, int count, int axis)
+tuff_tensor *tuff__join_along(rewriting *self, const factor *factors, int count, int axis)
 {
     const bool unit_axis = factors->place.stride[axis] == 1;
     int64_t total = 0;
@@ -200,16 +186,6 @@ static tuff_tensor *join_along(rewriting *self, const factor *factors, int count
     if (joined == NULL)
         return NULL;
     return tuff_reshape(joined, axis == 1 ? TUFF_SHAPE(other, total) : TUFF_SHAPE(total, other));
-}
-
-tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int count)
-{
-    return join_along(self, factors, count, 1);
-}
-
-tuff_tensor *tuff__join_rows(rewriting *self, const factor *factors, int count)
-{
-    return join_along(self, factors, count, 0);
 }
 
 tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count)

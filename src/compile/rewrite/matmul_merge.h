@@ -55,14 +55,12 @@ bool tuff__factor_of(const tuff_tensor *operand, factor *out);
 /* Sorts at most MAX_FACTORS factors by the place where they begin, and in the same way the members to which they
    belong. */
 void tuff__sort_factors(factor *factors, node **members, int count);
-/* Return how many of the factors, from the first on, form [rows, sum of columns], [sum of rows, columns] or [factors,
-   rows, columns] as one view; at least 1. */
-int tuff__run_of_columns(const factor *factors, int count);
-int tuff__run_of_rows(const factor *factors, int count);
+/* Return how many of the factors, from the first on, form one view, at least 1: [sum of rows, columns] (axis 0), [rows,
+   sum of columns] (axis 1), or [factors, rows, columns]. */
+int tuff__run_along(const factor *factors, int count, int axis);
 int tuff__run_of_stack(const factor *factors, int count);
 /* Return that view as a tensor; NULL if it has no legal form. */
-tuff_tensor *tuff__join_columns(rewriting *self, const factor *factors, int count);
-tuff_tensor *tuff__join_rows(rewriting *self, const factor *factors, int count);
+tuff_tensor *tuff__join_along(rewriting *self, const factor *factors, int count, int axis);
 tuff_tensor *tuff__join_stack(rewriting *self, const factor *factors, int count);
 
 /* The effect of a merge, for tuff__merge_is_profitable. */

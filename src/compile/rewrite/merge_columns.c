@@ -268,7 +268,7 @@ static bool merge(rewriting *self, node **members, const factor *factors, int co
     const tuff_shape shape = joined_shape(&joined, joined.parts[0]->shape);
     if (!tuff__shape_fits(shape) || (stacked && !tuff__shape_fits(TUFF_SHAPE(count, rows, inner))))
         return false;
-    tuff_tensor *w = stacked ? tuff__join_stack(self, factors, count) : tuff__join_columns(self, factors, count);
+    tuff_tensor *w = stacked ? tuff__join_stack(self, factors, count) : tuff__join_along(self, factors, count, 1);
     if (w != NULL && stacked)
         x = tuff_expand(x, TUFF_SHAPE(count, rows, inner));
     if (w == NULL || self->graph->status != TUFF_OK)
@@ -290,7 +290,7 @@ static void merge_readers(rewriting *self, node **members, factor *factors, int 
 {
     tuff__sort_factors(factors, members, count);
     for (int i = 0; i < count;) {
-        const int side_by_side = tuff__run_of_columns(factors + i, count - i);
+        const int side_by_side = tuff__run_along(factors + i, count - i, 1);
         const int stacked = tuff__run_of_stack(factors + i, count - i);
         int run = side_by_side >= stacked ? side_by_side : stacked;
         while (run > 1 && !merge(self, members + i, factors + i, run, side_by_side < stacked))

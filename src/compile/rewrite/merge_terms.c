@@ -75,7 +75,7 @@ static tuff_tensor *joined_product(rewriting *self, node *const *products, const
     }
     if (!tuff__shape_fits(TUFF_SHAPE(y[0]->shape.extent[0], inner)) ||
         !tuff__pass_decides(self->passes, TUNABLE_fusion_terms, pays(self, products, y, count)) ||
-        (v = tuff__join_rows(self, factors, count)) == NULL)
+        (v = tuff__join_along(self, factors, count, 0)) == NULL)
         return NULL;
     const tuff_tensor *result = &products[0]->outputs[0];
     tuff_tensor *left = tuff__concat_as_view(self, y, count, 1);
@@ -96,7 +96,7 @@ static bool join_products(rewriting *self, terms *all, tuff_shape shape, tuff_te
     bool any = false;
     tuff__sort_factors(all->factors, all->products, all->product_count);
     for (int i = 0; i < all->product_count;) {
-        const int run = tuff__run_of_rows(all->factors + i, all->product_count - i);
+        const int run = tuff__run_along(all->factors + i, all->product_count - i, 0);
         tuff_tensor *joined = run > 1 ? joined_product(self, all->products + i, all->factors + i, run) : NULL;
         any |= joined != NULL;
         for (int k = 0; k < run && joined == NULL; ++k)

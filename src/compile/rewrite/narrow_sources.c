@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "compile/rewrite/passes.h"
+#include "compile/rewrite/simplify.h"
 #include "graph/graph.h"
 
 #define MOST_BYTES ((uint64_t)INT32_MAX / 8 * sizeof(float)) /* of a copy: a tensor has at most INT32_MAX elements */
@@ -37,11 +38,9 @@ typedef struct narrowing {
 /* Returns the f32 source under an operand's views; NULL if there is none. */
 static const node *source_of(const tuff_tensor *operand)
 {
-    const node *at = operand->node;
-    while (tuff__op_is_view(at->op))
-        at = at->inputs[0]->node;
-    const bool scalar = at->op == OP_CONSTANT && at->attributes.data == NULL;
-    const bool is_source = tuff__op_is_source(at->op) && !scalar && at->outputs[0].dtype == TUFF_F32;
+    const node *at = tuff__skip_views(operand->node);
+    const bool is_source =
+        tuff__op_is_source(at->op) && !tuff__is_scalar_constant(at) && at->outputs[0].dtype == TUFF_F32;
     return is_source && tuff_shape_count(at->outputs[0].shape) > 0 ? at : NULL;
 }
 
@@ -137,16 +136,14 @@ static tuff_status place(narrowing *self, int before)
     return TUFF_OK;
 }
 
-/* Returns one array that spans all arrays of a group. */
-static tuff_tensor *array_spanning(narrowing *self, const group *from)
+/* Returns the source of a group, or one array that spans all of its arrays. */
+static tuff_tensor *source_of_group(narrowing *self, const group *from)
 {
-    const tuff_array *first = self->sources[from->first]->attributes.array;
-    tuff_array *joined = tuff__arena_alloc(&self->graph->arena, sizeof *joined);
-    if (joined == NULL)
-        return tuff__graph_out_of_memory(self->graph);
-    *joined = *first;
-    joined->shape = TUFF_SHAPE((int64_t)((from->end - first->offset) / sizeof(float)));
-    return tuff_array_tensor(self->graph, joined);
+    const node *first = self->sources[from->first];
+    if (from->count == 1)
+        return (tuff_tensor *)&first->outputs[0];
+    const tuff_array *array = first->attributes.array;
+    return tuff__array_range(self->graph, array, array->offset, (int64_t)((from->end - array->offset) / sizeof(float)));
 }
 
 /* Returns a group's copy for a reader: the existing one, unless it would have to be kept for long. */
@@ -156,8 +153,7 @@ static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
     from->reader = reader;
     if (from->copy != NULL && !late)
         return from->copy;
-    const node *first = self->sources[from->first];
-    from->copy = tuff_cast(from->count > 1 ? array_spanning(self, from) : (tuff_tensor *)&first->outputs[0], self->to);
+    from->copy = tuff_cast(source_of_group(self, from), self->to);
     if (from->copy->node != NULL)
         from->copy->node->is_late_copy = late;
     return from->copy;

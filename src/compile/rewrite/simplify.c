@@ -103,22 +103,19 @@ static tuff_tensor *simplify_view(tuff_graph *graph, op_code op, tuff_shape shap
     return tuff__share_node(graph, op, x->dtype, shape, &x, 1, attributes);
 }
 
-/* Whether a value is a constant scalar under views, whose number is then *value. */
-static bool is_uniform(const tuff_tensor *x, double *value)
+/* Whether all elements of a value are this constant. */
+static bool is_constant(const tuff_tensor *x, double value)
 {
-    while (tuff__op_is_view(x->node->op))
-        x = x->node->inputs[0];
-    *value = x->node->attributes.value;
-    return x->node->op == OP_CONSTANT && x->node->attributes.data == NULL;
+    const node *at = tuff__skip_views(x->node);
+    return tuff__is_scalar_constant(at) && at->attributes.value == value;
 }
 
 /* Returns x for x · 1, 1 · x and x / 1; else NULL. */
 static tuff_tensor *simplify_identity(op_code op, tuff_tensor *const *inputs)
 {
-    double value;
-    if ((op == OP_MUL || op == OP_DIV) && is_uniform(inputs[1], &value) && value == 1)
+    if ((op == OP_MUL || op == OP_DIV) && is_constant(inputs[1], 1))
         return inputs[0];
-    if (op == OP_MUL && is_uniform(inputs[0], &value) && value == 1)
+    if (op == OP_MUL && is_constant(inputs[0], 1))
         return inputs[1];
     return NULL;
 }
@@ -156,24 +153,24 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
     return tuff__share_node(graph, OP_CONCAT, sum->dtype, sum->shape, parts, count, &attributes);
 }
 
-/* Returns the `count` elements from the start of an array on, including those of arrays after it, as a single array. */
-static tuff_tensor *array_spanning(tuff_graph *graph, const tuff_array *first, int64_t count)
+tuff_tensor *tuff__array_range(tuff_graph *graph, const tuff_array *model, uint64_t offset, int64_t count)
 {
     const tuff_shape shape = TUFF_SHAPE(count);
     for (int i = 0; i < graph->node_count; ++i) {
         const op_attributes *other = &graph->nodes[i]->attributes;
         if (graph->nodes[i]->op == OP_ARRAY && other->options == ARRAY_OF_GRAPH &&
-            other->array->storage == first->storage && other->array->offset == first->offset &&
-            other->array->dtype == first->dtype && tuff_shape_equal(other->array->shape, shape))
+            other->array->storage == model->storage && other->array->offset == offset &&
+            other->array->dtype == model->dtype && tuff_shape_equal(other->array->shape, shape))
             return &graph->nodes[i]->outputs[0];
     }
-    tuff_array *made = tuff__arena_alloc(&graph->arena, sizeof *made);
-    if (made == NULL)
+    tuff_array *range = tuff__arena_alloc(&graph->arena, sizeof *range);
+    if (range == NULL)
         return tuff__graph_out_of_memory(graph);
-    *made = *first;
-    made->shape = shape;
-    const op_attributes attributes = {.array = made, .options = ARRAY_OF_GRAPH};
-    return tuff__node_create(graph, OP_ARRAY, made->dtype, shape, NULL, 0, &attributes);
+    *range = *model;
+    range->offset = offset;
+    range->shape = shape;
+    const op_attributes attributes = {.array = range, .options = ARRAY_OF_GRAPH};
+    return tuff__node_create(graph, OP_ARRAY, range->dtype, shape, NULL, 0, &attributes);
 }
 
 static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
@@ -182,7 +179,7 @@ static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, t
     tuff_tensor *x = found->source;
     if (found->begin + found->count > all) {
         all = found->begin + found->count;
-        x = array_spanning(graph, x->node->attributes.array, all);
+        x = tuff__array_range(graph, x->node->attributes.array, x->node->attributes.array->offset, all);
     }
     if (found->count != all) {
         const op_attributes attributes = {.start = {found->begin}, .step = {1}};

@@ -73,9 +73,7 @@ static bool is_adjacent(const tuff_tensor *x, int axis)
    runs. */
 static bool is_read_at_strides(const tuff_tensor *x)
 {
-    const node *from = x->node;
-    while (tuff__op_is_view(from->op))
-        from = from->inputs[0]->node;
+    const node *from = tuff__skip_views(x->node);
     return from->op != OP_ARRAY && from->op != OP_CONSTANT && !is_adjacent(x, x->shape.rank - 1);
 }
 

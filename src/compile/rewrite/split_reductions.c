@@ -87,15 +87,6 @@ static tuff_tensor *reduce_axis(tuff_graph *graph, op_code op, tuff_tensor *x, i
     return sums->node == NULL ? sums : reduce_axis(graph, op, sums, axis, limit);
 }
 
-/* Returns the innermost axis with more than one element; -1 if there is none. */
-static int innermost(const tuff_tensor *x)
-{
-    int axis = x->shape.rank - 1;
-    while (axis >= 0 && x->shape.extent[axis] == 1)
-        --axis;
-    return axis;
-}
-
 static int64_t count_of(const tuff_tensor *x, uint32_t axes)
 {
     int64_t count = 1;
@@ -109,7 +100,7 @@ static int64_t count_of(const tuff_tensor *x, uint32_t axes)
 static uint32_t inner_axes(const tuff_tensor *x, uint32_t axes)
 {
     uint32_t inner = 0;
-    for (int i = innermost(x); i >= 0 && ((axes >> i & 1) != 0 || x->shape.extent[i] == 1); --i)
+    for (int i = tuff__innermost_axis(x->shape); i >= 0 && ((axes >> i & 1) != 0 || x->shape.extent[i] == 1); --i)
         inner |= axes & 1u << i;
     return inner;
 }

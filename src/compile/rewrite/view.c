@@ -12,6 +12,14 @@ tuff_shape tuff__shape_cut(tuff_shape shape, int axis, int64_t pieces, int64_t t
     return shape;
 }
 
+int tuff__innermost_axis(tuff_shape shape)
+{
+    int axis = shape.rank - 1;
+    while (axis >= 0 && shape.extent[axis] == 1)
+        --axis;
+    return axis;
+}
+
 view tuff__view_contiguous(tuff_shape shape)
 {
     view result = {.rank = shape.rank};

@@ -30,6 +30,8 @@ struct path {
 
 /* Returns the shape with an axis split into two, pieces × terms. */
 tuff_shape tuff__shape_cut(tuff_shape shape, int axis, int64_t pieces, int64_t terms);
+/* Returns the innermost axis whose extent is not 1; -1 if there is none. */
+int tuff__innermost_axis(tuff_shape shape);
 view tuff__view_contiguous(tuff_shape shape);
 /* Returns the layout of a shape whose axes are in the given order in memory, outermost first. */
 view tuff__view_ordered(tuff_shape shape, const int *order);
