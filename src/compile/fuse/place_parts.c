@@ -62,12 +62,12 @@ static bool is_only_view(const struct fusion *fusion, const node *concat, const 
     return movement->op == OP_RESHAPE || fusion->facts[inner->id].consumer_count == 1;
 }
 
-/* Whether another part already led to the node, and marks it: a value can have only one place. */
-static bool was_visited(const struct fusion *fusion, const node *at)
+/* Marks the node. Returns whether another part already led to it: a value can have only one place. */
+static bool was_marked(const struct fusion *fusion, const node *at)
 {
-    const bool visited = fusion->marks[at->id] == fusion->mark;
+    const bool marked = fusion->marks[at->id] == fusion->mark;
     fusion->marks[at->id] = fusion->mark;
-    return visited;
+    return marked;
 }
 
 /* Follows reshapes and permutes back from a part to the node that computes it. Stops before a node that another part
@@ -77,7 +77,7 @@ static destination find_destination(const struct fusion *fusion, const node *con
                                     bool *shared)
 {
     destination found = {.at = concat->inputs[index]->node, .place = place_of_part(concat, index, start)};
-    *shared = was_visited(fusion, found.at);
+    *shared = was_marked(fusion, found.at);
     while ((found.at->op == OP_RESHAPE || found.at->op == OP_PERMUTE) && !fusion->facts[found.at->id].forced) {
         const node *inner = found.at->inputs[0]->node;
         view place = found.place;
@@ -85,25 +85,11 @@ static destination find_destination(const struct fusion *fusion, const node *con
             !undo_movement(found.at, &place))
             break;
         const destination next = {.at = inner, .place = place};
-        if (!allows_layout(fusion, &next) || was_visited(fusion, inner))
+        if (!allows_layout(fusion, &next) || was_marked(fusion, inner))
             break;
         found = next;
     }
     return found;
-}
-
-static bool can_be_placed(struct fusion *fusion, const node *concat)
-{
-    int64_t start = 0;
-    ++fusion->mark;
-    for (int i = 0; i < concat->input_count; ++i) {
-        bool shared;
-        const destination part = find_destination(fusion, concat, i, start, &shared);
-        if (shared || has_memory_elsewhere(fusion, part.at) || !allows_layout(fusion, &part))
-            return false;
-        start += concat->inputs[i]->shape.extent[concat->attributes.axis];
-    }
-    return true;
 }
 
 static void add_to_parts(struct fusion *fusion, const node *concat, const node *at)
@@ -127,21 +113,30 @@ static void place(struct fusion *fusion, const node *concat, const destination *
     facts->has_layout = true;
 }
 
+/* Finds the place of every part and, unless check_only is set, lays the parts out there. Returns whether all may lie
+   there. */
+static bool visit_parts(struct fusion *fusion, const node *concat, bool check_only)
+{
+    int64_t start = 0;
+    ++fusion->mark;
+    for (int i = 0; i < concat->input_count; ++i) {
+        bool shared;
+        const destination part = find_destination(fusion, concat, i, start, &shared);
+        if (check_only && (shared || has_memory_elsewhere(fusion, part.at) || !allows_layout(fusion, &part)))
+            return false;
+        if (!check_only && tuff_shape_count(concat->inputs[i]->shape) > 0)
+            place(fusion, concat, &part);
+        start += concat->inputs[i]->shape.extent[concat->attributes.axis];
+    }
+    return true;
+}
+
 void tuff__write_parts_in_place(struct fusion *fusion, const node *concat)
 {
     node_facts *facts = &fusion->facts[concat->id];
     if (!facts->materialized && concat->input_count <= MAX_SELECTED_PARTS)
         return;
     facts->materialized = true;
-    if (facts->placed_in != NULL || !can_be_placed(fusion, concat))
-        return;
-    int64_t start = 0;
-    ++fusion->mark;
-    for (int i = 0; i < concat->input_count; ++i) {
-        bool shared;
-        const destination part = find_destination(fusion, concat, i, start, &shared);
-        if (tuff_shape_count(concat->inputs[i]->shape) > 0)
-            place(fusion, concat, &part);
-        start += concat->inputs[i]->shape.extent[concat->attributes.axis];
-    }
+    if (facts->placed_in == NULL && visit_parts(fusion, concat, true))
+        (void)visit_parts(fusion, concat, false);
 }

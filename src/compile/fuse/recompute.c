@@ -1,6 +1,6 @@
 /* Cheap recomputation: a value that the backward pass reads once more is recomputed instead of kept, if elementwise ops
-   can make it from values that are still in memory then. A second, late copy of its nodes serves the late readers;
-   fusion usually turns it into one more output of a kernel that reads the same memory anyway. */
+   can make it from values that are still in memory then. Its nodes are cloned, and late uses read the clones, which
+   fusion usually turns into one more output of a kernel that reads the same memory anyway. */
 #include <string.h>
 
 #include "compile/fuse/fuse.h"
@@ -105,9 +105,7 @@ static tuff_tensor *copy_of(rewrite *self, node *at, const node *value, int late
         return &at->outputs[0];
     if (self->copy[at->id] != NULL)
         return self->copy[at->id];
-    tuff_tensor *inputs[8];
-    if (at->input_count > 8)
-        return NULL;
+    tuff_tensor *inputs[3]; /* enough for all elementwise ops and views */
     for (int i = 0; i < at->input_count; ++i)
         if ((inputs[i] = copy_of(self, at->inputs[i]->node, value, late_reader)) == NULL)
             return NULL;
@@ -184,6 +182,7 @@ tuff_status tuff__recompute(struct fusion *fusion, bool *changed)
     tuff_status status = self.last_reader == NULL || self.copy == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
     for (int i = 0; i < self.original_count && status == TUFF_OK; ++i)
         status = visit(&self, graph->nodes[i]);
+    tuff__graph_set_origin(graph, NULL);
     if (status == TUFF_OK && self.changed)
         status = tuff__graph_insert(graph, self.original_count, self.insert_before);
     tuff__free(self.last_reader);

@@ -156,13 +156,14 @@ static int find_peak(const struct fusion *fusion, int64_t *change, int64_t *most
 {
     for (int i = 0; i < fusion->graph->node_count; ++i) {
         const node *at = fusion->graph->nodes[i];
+        const int64_t size = idle_size(fusion, at);
+        if (size == 0)
+            continue;
         int last = fusion->facts[i].task;
-        for (int k = last + 1; k < fusion->task_count && idle_size(fusion, at) > 0; ++k)
+        for (int k = last + 1; k < fusion->task_count; ++k)
             last = tuff__task_reads(&fusion->tasks[k], at) ? k : last;
-        if (idle_size(fusion, at) > 0) {
-            change[fusion->facts[i].task] += idle_size(fusion, at);
-            change[last + 1] -= idle_size(fusion, at);
-        }
+        change[fusion->facts[i].task] += size;
+        change[last + 1] -= size;
     }
     int peak = 0;
     int64_t used = 0;
@@ -358,6 +359,7 @@ static tuff_status rewrite_all(rewrite *self)
         if (!append_node(self, at))
             return TUFF_E_OOM_HOST;
     }
+    tuff__graph_set_origin(graph, NULL);
     return tuff__graph_reorder(graph, self->order, self->order_count);
 }
 
