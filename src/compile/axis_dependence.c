@@ -23,16 +23,16 @@ static axis_state *class_of(subgraph *self, const node *at, int axis)
 static void unite(subgraph *self, const node *a, int axis_a, const node *b, int axis_b)
 {
     const int first = tuff__axis_class(self, a, axis_a), second = tuff__axis_class(self, b, axis_b);
-    axis_state *one = &self->axes[first], *other = &self->axes[second];
+    axis_state *kept = &self->axes[first], *joined = &self->axes[second];
     if (first == second)
         return;
-    if (one->extent != other->extent) {
-        one->fixed = other->fixed = true;
+    if (kept->extent != joined->extent) {
+        kept->fixed = joined->fixed = true;
         return;
     }
-    other->parent = first;
-    one->fixed |= other->fixed;
-    one->whole |= other->whole;
+    joined->parent = first;
+    kept->fixed |= joined->fixed;
+    kept->whole |= joined->whole;
 }
 
 static void fix_axes(subgraph *self, const node *at)
@@ -41,46 +41,43 @@ static void fix_axes(subgraph *self, const node *at)
         class_of(self, at, i)->fixed = true;
 }
 
-static tuff_status fix_all(subgraph *self, const node *at)
+static void fix_all(subgraph *self, const node *at)
 {
     fix_axes(self, at);
     for (int i = 0; i < at->input_count; ++i)
         fix_axes(self, at->inputs[i]->node);
-    return TUFF_OK;
 }
 
 /* Joins the inputs' axes with the output's in order, except axes of extent 1 that are broadcast or reduced. */
-static tuff_status unite_in_order(subgraph *self, const node *at)
+static void unite_in_order(subgraph *self, const node *at)
 {
     for (int k = 0; k < at->input_count; ++k)
         for (int i = 0; i < at->outputs[0].shape.rank; ++i)
             if (at->inputs[k]->shape.extent[i] == at->outputs[0].shape.extent[i])
                 unite(self, at, i, at->inputs[k]->node, i);
-    return TUFF_OK;
 }
 
-static tuff_status unite_reduced(subgraph *self, const node *at)
+static void unite_reduced(subgraph *self, const node *at)
 {
     for (int i = 0; i < at->inputs[0]->shape.rank; ++i)
         if (at->attributes.axes >> i & 1)
             class_of(self, at->inputs[0]->node, i)->whole = true;
-    return unite_in_order(self, at);
+    unite_in_order(self, at);
 }
 
-static tuff_status unite_scanned(subgraph *self, const node *at)
+static void unite_scanned(subgraph *self, const node *at)
 {
     class_of(self, at, at->attributes.axis)->whole = true;
-    return unite_in_order(self, at);
+    unite_in_order(self, at);
 }
 
-static tuff_status unite_permuted(subgraph *self, const node *at)
+static void unite_permuted(subgraph *self, const node *at)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
         unite(self, at, i, at->inputs[0]->node, at->attributes.order[i]);
-    return TUFF_OK;
 }
 
-static tuff_status unite_moved(subgraph *self, const node *at)
+static void unite_moved(subgraph *self, const node *at)
 {
     const tuff_shape *from = &at->inputs[0]->shape, *to = &at->outputs[0].shape;
     for (int i = 0; i < to->rank; ++i) {
@@ -91,11 +88,10 @@ static tuff_status unite_moved(subgraph *self, const node *at)
         else
             class_of(self, at, i)->fixed = class_of(self, at->inputs[0]->node, i)->fixed = true;
     }
-    return TUFF_OK;
 }
 
 /* Joins all axes but the unfolded one, which is fixed, as are the two axes that it becomes. */
-static tuff_status unite_unfolded(subgraph *self, const node *at)
+static void unite_unfolded(subgraph *self, const node *at)
 {
     const node *from = at->inputs[0]->node;
     const int along = at->attributes.axis;
@@ -103,10 +99,9 @@ static tuff_status unite_unfolded(subgraph *self, const node *at)
         if (i != along)
             unite(self, at, i < along ? i : i + 1, from, i);
     class_of(self, from, along)->fixed = class_of(self, at, along)->fixed = class_of(self, at, along + 1)->fixed = true;
-    return TUFF_OK;
 }
 
-static tuff_status unite_joined(subgraph *self, const node *at)
+static void unite_joined(subgraph *self, const node *at)
 {
     for (int k = 0; k < at->input_count; ++k)
         for (int i = 0; i < at->outputs[0].shape.rank; ++i) {
@@ -115,10 +110,9 @@ static tuff_status unite_joined(subgraph *self, const node *at)
             else
                 class_of(self, at, i)->fixed = class_of(self, at->inputs[k]->node, i)->fixed = true;
         }
-    return TUFF_OK;
 }
 
-static tuff_status unite_product(subgraph *self, const node *at)
+static void unite_product(subgraph *self, const node *at)
 {
     const int rank = at->outputs[0].shape.rank;
     const node *x = at->inputs[0]->node, *y = at->inputs[1]->node;
@@ -130,12 +124,11 @@ static tuff_status unite_product(subgraph *self, const node *at)
     unite(self, at, rank - 1, y, rank - 1);
     unite(self, x, rank - 1, y, rank - 2);
     class_of(self, x, rank - 1)->whole = true;
-    return TUFF_OK;
 }
 
 /* The axis of x in which elements are looked up must be whole; along the others, an element comes from its own line of
    x. Indices may be broadcast along an axis. */
-static tuff_status unite_gathered(subgraph *self, const node *at)
+static void unite_gathered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
@@ -143,11 +136,10 @@ static tuff_status unite_gathered(subgraph *self, const node *at)
             if (at->inputs[k]->shape.extent[i] == at->outputs[0].shape.extent[i] && (i != along || k == 1))
                 unite(self, at, i, at->inputs[k]->node, i);
     class_of(self, at->inputs[0]->node, along)->whole = true;
-    return TUFF_OK;
 }
 
 /* As in unite_gathered, everything that is added to an element lies in its own line of the source. */
-static tuff_status unite_scattered(subgraph *self, const node *at)
+static void unite_scattered(subgraph *self, const node *at)
 {
     const int along = at->attributes.axis;
     const node *indices = at->inputs[1]->node, *source = at->inputs[2]->node;
@@ -159,7 +151,6 @@ static tuff_status unite_scattered(subgraph *self, const node *at)
             unite(self, source, i, indices, i);
     }
     class_of(self, at, along)->whole = class_of(self, source, along)->whole = true;
-    return TUFF_OK;
 }
 
 /* A bias and its gradient have the axes of the scores (batches, heads, queries, keys) or extent 1. An axis that is
@@ -179,7 +170,7 @@ static void unite_bias(subgraph *self, const node *bias, const node *q, const no
 
 /* A query's place decides which keys it sees, so that only batches are independent. Heads come in groups, and kernels
    depend on the width of a head: both axes are fixed. */
-static tuff_status unite_attention(subgraph *self, const node *reader)
+static void unite_attention(subgraph *self, const node *reader)
 {
     const attention_inputs at = tuff__attention_inputs(reader->op, reader->attributes.options);
     const int longest[] = {at.q, at.lse, at.upstream, at.sums};
@@ -210,37 +201,32 @@ static tuff_status unite_attention(subgraph *self, const node *reader)
             class_of(self, reader->inputs[i]->node, axis)->fixed = true;
     for (int axis = 2; axis < reader->outputs[0].shape.rank && !is_bias; ++axis)
         class_of(self, reader, axis)->fixed = true;
-    return TUFF_OK;
 }
 
-static tuff_status add_product(subgraph *self, int result, const node *factors, int first, int last)
+static void add_product(subgraph *self, int result, const node *factors, int first, int last)
 {
-    if (!GROW(self->products, self->product_count, self->product_capacity))
-        return TUFF_E_OOM_HOST;
     axis_product made = {.result = result};
     for (int i = first; i <= last; ++i)
         if (factors->outputs[0].shape.extent[i] != 1)
             made.factors[made.count++] = tuff__axis_class(self, factors, i);
     self->products[self->product_count++] = made;
-    return TUFF_OK;
 }
 
 /* Relates a run of axes to the run into which a reshape turns it. */
-static tuff_status unite_run(subgraph *self, const node *from, const int old[2], const node *to, const int new[2])
+static void unite_run(subgraph *self, const node *from, const int old[2], const node *to, const int new[2])
 {
     if (old[0] == old[1] && new[0] == new[1]) {
         unite(self, from, old[0], to, new[0]);
-        return TUFF_OK;
+    } else if (old[0] == old[1]) {
+        add_product(self, tuff__axis_class(self, from, old[0]), to, new[0], new[1]);
+    } else if (new[0] == new[1]) {
+        add_product(self, tuff__axis_class(self, to, new[0]), from, old[0], old[1]);
+    } else {
+        for (int i = old[0]; i <= old[1]; ++i)
+            class_of(self, from, i)->fixed = true;
+        for (int i = new[0]; i <= new[1]; ++i)
+            class_of(self, to, i)->fixed = true;
     }
-    if (old[0] == old[1])
-        return add_product(self, tuff__axis_class(self, from, old[0]), to, new[0], new[1]);
-    if (new[0] == new[1])
-        return add_product(self, tuff__axis_class(self, to, new[0]), from, old[0], old[1]);
-    for (int i = old[0]; i <= old[1]; ++i)
-        class_of(self, from, i)->fixed = true;
-    for (int i = new[0]; i <= new[1]; ++i)
-        class_of(self, to, i)->fixed = true;
-    return TUFF_OK;
 }
 
 /* Returns the first axis from `axis` on whose extent is not 1. */
@@ -251,13 +237,14 @@ static int skip_units(const tuff_shape *shape, int axis)
     return axis;
 }
 
-static tuff_status unite_reshaped(subgraph *self, const node *at)
+static void unite_reshaped(subgraph *self, const node *at)
 {
     const node *from = at->inputs[0]->node;
     const tuff_shape *old = &from->outputs[0].shape, *new = &at->outputs[0].shape;
     int i = skip_units(old, 0), k = skip_units(new, 0);
     if (tuff_shape_count(*old) == 0) { /* any extents would have this product if one of them is 0 */
-        return fix_all(self, at);
+        fix_all(self, at);
+        return;
     }
     while (i < old->rank && k < new->rank) {
         int run_old[2] = {i, i}, run_new[2] = {k, k};
@@ -268,39 +255,35 @@ static tuff_status unite_reshaped(subgraph *self, const node *at)
             else
                 count_new *= new->extent[run_new[1] = skip_units(new, run_new[1] + 1)];
         }
-        TRY(unite_run(self, from, run_old, at, run_new));
+        unite_run(self, from, run_old, at, run_new);
         i = skip_units(old, run_old[1] + 1);
         k = skip_units(new, run_new[1] + 1);
     }
-    return TUFF_OK;
 }
 
 /* Elements depend on their place along the op's axis, which must be whole. */
-static tuff_status mark_along(subgraph *self, const node *at)
+static void mark_along(subgraph *self, const node *at)
 {
     class_of(self, at, at->attributes.axis)->whole = true;
-    return TUFF_OK;
 }
 
 /* Elements depend on their place along every axis. */
-static tuff_status mark_all(subgraph *self, const node *at)
+static void mark_all(subgraph *self, const node *at)
 {
     for (int i = 0; i < at->outputs[0].shape.rank; ++i)
         class_of(self, at, i)->whole = true;
-    return TUFF_OK;
 }
 
-static tuff_status fix_data(subgraph *self, const node *at)
+static void fix_data(subgraph *self, const node *at)
 {
     if (at->attributes.data != NULL)
         fix_axes(self, at);
-    return TUFF_OK;
 }
 
 /* Applies the rule in column `axes` of ops.def. */
-static tuff_status unite_node(subgraph *self, const node *at)
+static void unite_node(subgraph *self, const node *at)
 {
-    static tuff_status (*const rules[])(subgraph *, const node *) = {
+    static void (*const rules[])(subgraph *, const node *) = {
         [AXES_IN_ORDER] = unite_in_order,   [AXES_REDUCED] = unite_reduced,
         [AXES_SCANNED] = unite_scanned,     [AXES_PERMUTED] = unite_permuted,
         [AXES_RESHAPED] = unite_reshaped,   [AXES_MOVED] = unite_moved,
@@ -309,7 +292,7 @@ static tuff_status unite_node(subgraph *self, const node *at)
         [AXES_ATTENTION] = unite_attention, [AXES_COUNTED] = mark_along,
         [AXES_UNFOLDED] = unite_unfolded,   [AXES_DRAWN] = mark_all,
         [AXES_CONSTANT] = fix_data,         [AXES_FIXED] = fix_all};
-    return rules[tuff__op_info(at->op)->axes](self, at);
+    rules[tuff__op_info(at->op)->axes](self, at);
 }
 
 /* Propagates constraints: if the result of a product is fixed or whole, so are its factors, and an axis that is the
@@ -336,7 +319,7 @@ static bool propagate(subgraph *self, int index)
     return changed;
 }
 
-tuff_status tuff__find_axes(subgraph *self)
+void tuff__find_axes(subgraph *self)
 {
     for (int i = 0; i < self->node_count; ++i)
         for (int k = 0; k < TUFF_MAX_RANK; ++k) {
@@ -350,11 +333,10 @@ tuff_status tuff__find_axes(subgraph *self)
         }
     for (int i = 0; i < self->node_count; ++i)
         if (!self->read[i])
-            TRY(unite_node(self, self->nodes[i]));
+            unite_node(self, self->nodes[i]);
     for (bool changed = true; changed;) {
         changed = false;
         for (int i = 0; i < self->product_count; ++i)
             changed |= propagate(self, i);
     }
-    return TUFF_OK;
 }

@@ -33,8 +33,8 @@ struct subgraph {
     int *position;      /* by id: the position in nodes; -1: not in the subgraph */
     int node_count;
     axis_state *axes; /* TUFF_MAX_RANK of them for each node */
-    axis_product *products;
-    int product_count, product_capacity;
+    axis_product *products; /* at most one for each axis of a node */
+    int product_count;
     const node **reads, **roots;
     int read_count, root_count;
     arena arena;
@@ -43,6 +43,6 @@ struct subgraph {
 /* Returns the number of the class to which an axis of a node belongs. */
 int tuff__axis_class(const subgraph *self, const node *at, int axis);
 /* Finds the classes of axes, and which of them may be sampled or resized. */
-tuff_status tuff__find_axes(subgraph *self);
+void tuff__find_axes(subgraph *self);
 
 #endif

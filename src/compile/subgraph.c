@@ -48,7 +48,9 @@ static tuff_status collect(subgraph *self)
     self->read = tuff__calloc(count, sizeof *self->read);
     self->reads = tuff__calloc(count, sizeof *self->reads);
     self->axes = tuff__calloc(count * TUFF_MAX_RANK, sizeof *self->axes);
-    if (self->nodes == NULL || self->read == NULL || self->reads == NULL || self->axes == NULL)
+    self->products = tuff__calloc(count * TUFF_MAX_RANK, sizeof *self->products);
+    if (self->nodes == NULL || self->read == NULL || self->reads == NULL || self->axes == NULL ||
+        self->products == NULL)
         return TUFF_E_OOM_HOST;
     int position = 0;
     for (int i = 0; i < graph->node_count; ++i) {
@@ -71,13 +73,12 @@ tuff_status tuff__subgraph_create(const struct fusion *fusion, int task, subgrap
         return TUFF_E_OOM_HOST;
     self->fusion = fusion;
     self->task = &fusion->tasks[task];
-    tuff_status status = collect(self);
-    if (status == TUFF_OK)
-        status = tuff__find_axes(self);
+    const tuff_status status = collect(self);
     if (status != TUFF_OK) {
         tuff__subgraph_destroy(self);
         return status;
     }
+    tuff__find_axes(self);
     *out = self;
     return TUFF_OK;
 }
@@ -120,10 +121,9 @@ static int axis_count(const subgraph *self)
     return self->node_count * TUFF_MAX_RANK;
 }
 
-tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *changed)
+bool tuff__subgraph_shrink(subgraph *self, int64_t max_extent)
 {
-    int seen = 0;
-    *changed = false;
+    int seen = 0; /* axes that change */
     for (int i = 0; i < axis_count(self); ++i) {
         axis_state *axis = &self->axes[i];
         axis->places = NULL;
@@ -133,12 +133,11 @@ tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *chan
         /* Axes get different extents, so that a mix-up of two axes does not go unnoticed. */
         const int64_t limit = max_extent - 4 * (seen++ % 4), below = axis->extent < limit ? axis->extent - 1 : limit;
         axis->new_extent = below - (below % 2 == 0);
-        *changed = true;
     }
     for (int i = 0; i < axis_count(self); ++i)
         if (self->axes[i].parent == i)
             (void)derive_extent(self, i);
-    return TUFF_OK;
+    return seen > 0;
 }
 
 /* Returns which of `max_places` equal sections of an axis contains a place. */

@@ -19,8 +19,8 @@ tuff_status tuff__subgraph_sample(subgraph *self, int max_places);
 /* Makes later samples include an element of a node, given by its place along every axis. If not all required elements
    fit, the latest ones are kept. */
 void tuff__subgraph_require_sample(subgraph *self, const node *at, const int64_t *place);
-/* Gives odd extents of at most max_extent to the axes that allow it. *changed is whether any does. */
-tuff_status tuff__subgraph_shrink(subgraph *self, int64_t max_extent, bool *changed);
+/* Gives odd extents of at most max_extent to the axes that allow it. Returns whether any does. */
+bool tuff__subgraph_shrink(subgraph *self, int64_t max_extent);
 
 /* Estimates the number of terms that the host has to compute. */
 double tuff__subgraph_cost(const subgraph *self);

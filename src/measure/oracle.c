@@ -344,7 +344,7 @@ static tuff_status shrink(subgraph *part)
     enum { SIZES = sizeof sizes / sizeof *sizes };
     bool changed = true;
     for (int i = 0; i < SIZES && changed; ++i) {
-        TRY(tuff__subgraph_shrink(part, sizes[i], &changed));
+        changed = tuff__subgraph_shrink(part, sizes[i]);
         if (changed && tuff__subgraph_cost(part) <= max_winner_terms)
             return TUFF_OK;
     }

@@ -241,7 +241,7 @@ static tuff_status group_nodes(struct fusion *fusion)
     bool again = true;
     while (again) {
         again = false;
-        TRY(tuff__choose_materialized(fusion));
+        tuff__choose_materialized(fusion);
         TRY(make_tasks(fusion));
         for (int i = 0; i < fusion->task_count && !again; ++i)
             TRY(check_task(fusion, &fusion->tasks[i], &again));

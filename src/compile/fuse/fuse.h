@@ -143,7 +143,7 @@ tuff_status tuff__task_find_reads(struct fusion *fusion, struct task *task);
 tuff_status tuff__choose_storage(struct fusion *fusion);
 /* Decides which nodes have memory. It is called again after a chain gave up on a node, whose fact `forced` is then
    set. */
-tuff_status tuff__choose_materialized(struct fusion *fusion);
+void tuff__choose_materialized(struct fusion *fusion);
 /* If a concat has memory, or more parts than a kernel should select from, has its parts written straight into its
    memory. */
 void tuff__write_parts_in_place(struct fusion *fusion, const node *concat);

@@ -364,7 +364,7 @@ static void choose_order(struct fusion *fusion, const node *at)
     facts->layout = layout;
 }
 
-tuff_status tuff__choose_materialized(struct fusion *fusion)
+void tuff__choose_materialized(struct fusion *fusion)
 {
     tuff_graph *graph = fusion->graph;
     for (int i = 0; i < graph->node_count; ++i) {
@@ -387,5 +387,4 @@ tuff_status tuff__choose_materialized(struct fusion *fusion)
     find_compared(fusion);
     for (int i = 0; i < graph->node_count; ++i)
         choose(fusion, graph->nodes[i]);
-    return TUFF_OK;
 }
