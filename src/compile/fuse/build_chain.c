@@ -288,8 +288,8 @@ static int build_op(builder *self, op_code op, tuff_dtype dtype, int x, int y, i
     return failed(self) ? NO_VALUE : add(self, &value);
 }
 
-/* Does the same for a computed coordinate, with a single comparison: the unsigned distance from low wraps around for
-   coordinates below low. */
+/* build_inside for a computed coordinate, with a single comparison: the unsigned distance from low wraps around below
+   low. */
 static int build_computed_inside(builder *self, tuff_shape shape, int axis, const path *along, int64_t low,
                                  int64_t high)
 {

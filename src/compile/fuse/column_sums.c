@@ -19,7 +19,7 @@ typedef struct column_form {
 static bool find_form(const struct task *task, uint32_t reduced_axes, column_form *out)
 {
     *out = (column_form){.blocks = 1, .rows = 1, .columns = 1};
-    bool found = false, above = false; /* going outwards: found a reduced axis; above: and a kept one outside it */
+    bool found = false, above = false; /* so far, from inside: a reduced axis; a kept one outside it */
     for (int i = task->domain.rank - 1; i >= 0; --i) {
         const int64_t extent = task->domain.extent[i];
         const bool reduced = (reduced_axes >> i & 1) != 0;
@@ -72,11 +72,11 @@ static bool stores_sums(const struct task *column)
 /* Returns how many work-items keep the device busy. */
 static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
 {
-    const target on = tuff__device_target(fusion->graph->device);
-    if (on.is_cpu && elements <= SMALL_DOMAIN)
+    const target device = tuff__device_target(fusion->graph->device);
+    if (device.is_cpu && elements <= SMALL_DOMAIN)
         return 1;
-    const int64_t cores = on.info->compute_units < 1 ? 1 : on.info->compute_units;
-    return ITEMS_PER_CORE * cores * (on.is_cpu && on.items_are_lanes ? LANES_PER_CORE : 1);
+    const int64_t cores = device.info->compute_units < 1 ? 1 : device.info->compute_units;
+    return ITEMS_PER_CORE * cores * (device.is_cpu && device.items_are_lanes ? LANES_PER_CORE : 1);
 }
 
 /* Returns the innermost axis that a sum reduces, ignoring axes of extent 1; -1 if there is none. */

@@ -214,7 +214,7 @@ static tuff_status check_task(struct fusion *fusion, const struct task *task, bo
     if (task->kind == TASK_SCATTER || task->kind == TASK_ATTENTION)
         return check_operands(fusion, task, again);
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
-    const bool too_many_buffers = chain.buffer_count > fusion->buffer_limit - 3;
+    const bool too_many_buffers = !tuff__can_bind(fusion, &chain);
     tuff__chain_free(&chain);
     /* Each of these can happen only once per node, so the loop in group_nodes() ends. */
     if (give_up != NULL && !fusion->facts[give_up->id].materialized && !fusion->facts[give_up->id].forced) {

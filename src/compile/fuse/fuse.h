@@ -117,6 +117,12 @@ static inline bool tuff__is_materialized(const struct fusion *fusion, const node
     return tuff__op_is_source(at->op) || fusion->facts[at->id].materialized;
 }
 
+/* Whether a kernel can bind the chain's buffers besides that of its parameters and packed copies of two operands. */
+static inline bool tuff__can_bind(const struct fusion *fusion, const fused_chain *chain)
+{
+    return chain->buffer_count <= fusion->buffer_limit - 3;
+}
+
 /* Returns the memory layout of a source or a materialized node. */
 view tuff__fusion_layout(const struct fusion *fusion, const node *at);
 
@@ -171,8 +177,8 @@ struct task_order {
 bool tuff__task_order_init(const struct fusion *fusion, struct task_order *out);
 void tuff__task_order_free(struct task_order *order);
 /* Whether the second task can run together with the first: neither waits for the other by way of a third task, the
-   first does not wait for the second, and both run at about the same time. Fastest if calls with the same second task
-   follow each other. */
+   first does not wait for the second, and both run at about the same time. Results are cached for the latest
+   `second`. */
 bool tuff__order_allows_merge(struct fusion *fusion, int first, int second, struct task_order *order);
 /* Whether two tasks may become one: they can run together, and the second reads, element by element, what the first
    writes or what both read. */

@@ -146,7 +146,7 @@ static tuff_status replace(struct fusion *fusion, int first, int second, struct 
     const node *give_up;
     bool impossible;
     TRY(tuff__chain_build(fusion, &united, &chain, &give_up, &impossible));
-    *merged = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
+    *merged = give_up == NULL && !impossible && tuff__can_bind(fusion, &chain);
     tuff__chain_free(&chain);
     if (!*merged) {
         set_task(fusion, &fusion->tasks[first], first, true);

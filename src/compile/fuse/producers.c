@@ -56,7 +56,7 @@ static double ops_of(const chain_value *value)
     }
 }
 
-/* Returns the number of operations for one element, without those whose results are the same for all elements. */
+/* Returns the number of operations for one element, not counting loop-invariant ones. */
 static double ops_of_element(fused_chain *chain, int operand)
 {
     const chain_producer *producer = &chain->producers[operand];
@@ -94,7 +94,7 @@ static tuff_status try_producer(struct fusion *fusion, struct task *task, const 
     facts->materialized = false;
     facts->is_producer = true;
     TRY(tuff__chain_build(fusion, task, &chain, &give_up, &impossible));
-    const bool possible = give_up == NULL && !impossible && chain.buffer_count <= fusion->buffer_limit - 3;
+    const bool possible = give_up == NULL && !impossible && tuff__can_bind(fusion, &chain);
     facts->is_producer = possible && tuff__pass_decides(fusion->passes, TUNABLE_fusion_producers,
                                                         is_profitable(fusion, task, at, &chain, operand));
     facts->materialized = !facts->is_producer;

@@ -55,8 +55,8 @@ typedef struct chain_cost {
     bool possible;
 } chain_cost;
 
-/* Adds up the cost of computing a value again for node `late_reader`. Clears cost->possible if a value that this needs
-   is gone by then, or if it takes too many ops or leaves. */
+/* Adds the cost of recomputing a node just before node `late_reader`. Clears cost->possible if an input is no longer in
+   memory then, or the limits on ops or leaves are exceeded. */
 static void measure(rewrite *self, const node *at, bool root, int late_reader, chain_cost *cost)
 {
     struct fusion *fusion = self->fusion;

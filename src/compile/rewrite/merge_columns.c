@@ -1,7 +1,7 @@
-/* x · w0, x · w1, ... whose w are neighbours in memory become one product, of which each is a slice. If the w are
-   columns of one matrix (each [rows, K], all transposed alike, or slices), the products lie side by side; if they are
-   matrices of the same shape one after another, the products are stacked, too. Elementwise ops that all products go
-   through, each with a vector of its own (a bias) or with a common value, are applied to the joined product. */
+/* x · w0, x · w1, ... whose w are neighbours in memory become one product, of which each is a slice. Columns of one
+   matrix (each [rows, K], all transposed alike, or slices) give results side by side. Matrices of one shape that lie
+   one after another are stacked into a batch. Elementwise ops that all products go through, each with a vector of its
+   own (a bias) or with a common value, are applied to the joined product. */
 #include <string.h>
 
 #include "compile/rewrite/matmul_merge.h"
@@ -102,8 +102,8 @@ static tuff_tensor *join_operands(const bundle *joined, tuff_tensor *const *oper
     bool same = joined->stacked;
     for (int i = 1; i < joined->count; ++i)
         same &= operands[i] == operands[0];
-    tuff_tensor *one = same ? operands[0] : common_scalar(joined, operands);
-    return one != NULL ? tuff_expand(one, shape) : join_vectors(joined, operands, shape);
+    tuff_tensor *common = same ? operands[0] : common_scalar(joined, operands);
+    return common != NULL ? tuff_expand(common, shape) : join_vectors(joined, operands, shape);
 }
 
 /* Returns the index of the part among the inputs of its user; -1 if it occurs twice. */

@@ -26,10 +26,10 @@ static double max(double a, double b)
     return a > b ? a : b;
 }
 
-cost_parameters tuff__cost_parameters(const target *on)
+cost_parameters tuff__cost_parameters(const target *device)
 {
-    const int64_t units = on->info->compute_units;
-    if (!on->is_cpu)
+    const int64_t units = device->info->compute_units;
+    if (!device->is_cpu)
         return (cost_parameters){.launch = 5e-6,
                                  .bandwidth = 200e9,
                                  .cached = 200e9,
@@ -37,11 +37,11 @@ cost_parameters tuff__cost_parameters(const target *on)
                                  .units = units > 0 ? units : 16,
                                  .tile_rows = 64,
                                  .tile_columns = 64};
-    return (cost_parameters){.launch = on->items_are_lanes ? 40e-6 : 5e-6,
+    return (cost_parameters){.launch = device->items_are_lanes ? 40e-6 : 5e-6,
                              .bandwidth = 15e9,
                              .cached = 60e9,
                              .cache_size = 1 << 20,
-                             .rate = on->items_are_lanes ? 10e9 : 80e9,
+                             .rate = device->items_are_lanes ? 10e9 : 80e9,
                              .units = units > 0 ? units : 2,
                              .tile_rows = 12,
                              .tile_columns = 32};
@@ -50,40 +50,40 @@ cost_parameters tuff__cost_parameters(const target *on)
 /* Whether the tiles of a product with so many terms read their operands from memory or a shared cache each time. A
    panel of a packed y stays in the core's cache while tiles of x pass; lines of operands in place do so only if all of
    both fit, because their strides defeat prefetching. */
-static bool streams_operands(const target *on, const matmul_batch *product, int64_t terms)
+static bool streams_operands(const target *device, const matmul_batch *product, int64_t terms)
 {
     const bool packed = product->rows >= CPU_PACKED_LINES && product->columns >= CPU_PACKED_LINES;
-    const int64_t lines = packed ? tuff__cost_parameters(on).tile_columns : product->rows + product->columns;
-    return on->is_cpu && !on->items_are_lanes && product->has_strides &&
+    const int64_t lines = packed ? tuff__cost_parameters(device).tile_columns : product->rows + product->columns;
+    return device->is_cpu && !device->items_are_lanes && product->has_strides &&
            (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
 }
 
-double tuff__cost_split_matmul(const target *on, const matmul_batch *product, int64_t split_k)
+double tuff__cost_split_matmul(const target *device, const matmul_batch *product, int64_t split_k)
 {
-    const cost_parameters cost = tuff__cost_parameters(on);
+    const cost_parameters cost = tuff__cost_parameters(device);
     const int64_t terms = product->inner / split_k, tiles = product->batches * split_k *
                                                             tuff__divide_up(product->rows, cost.tile_rows) *
                                                             tuff__divide_up(product->columns, cost.tile_columns);
     const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns * terms) / cost.rate *
-                        (streams_operands(on, product, terms) ? CPU_FAR_TIMES : 1);
+                        (streams_operands(device, product, terms) ? CPU_FAR_TIMES : 1);
     const double sums =
         8.0 * (double)(product->batches * product->rows * product->columns) * (double)split_k / cost.bandwidth;
     return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
 }
 
 /* With fewer groups than compute units, the other units are idle, for arithmetic as for memory traffic. */
-double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups)
+double tuff__cost_seconds(const target *device, double operations, double bytes, uint64_t groups)
 {
-    const cost_parameters cost = tuff__cost_parameters(on);
+    const cost_parameters cost = tuff__cost_parameters(device);
     const double share = groups > 0 ? min(1, (double)groups / (double)cost.units) : 1;
     const double computing = operations / (cost.rate * (double)cost.units * share);
     return cost.launch + max(computing, bytes / (cost.bandwidth * share));
 }
 
-int tuff__vector_registers(const target *on, int lanes)
+int tuff__vector_registers(const target *device, int lanes)
 {
-    const int own = (int)on->info->vector_width;
-    return !on->items_are_lanes && own > 0 && lanes > own ? lanes / own : 1;
+    const int own = (int)device->info->vector_width;
+    return !device->items_are_lanes && own > 0 && lanes > own ? lanes / own : 1;
 }
 
 int tuff__cpu_registers(int lanes)
@@ -104,26 +104,26 @@ double tuff__cost_tile_step(double rows, double vectors, int registers)
 }
 
 /* On a GPU a load from local memory takes as long as two multiply-adds. */
-static double cycles_of_step(const target *on, const kernel_work *work)
+static double cycles_of_step(const target *device, const kernel_work *work)
 {
     const double rows = work->tile_rows;
-    if (!on->is_cpu)
+    if (!device->is_cpu)
         return max(rows * work->tile_columns, 2 * loads_of_step(rows, work->tile_columns, GPU_REGISTERS));
-    return tuff__cost_tile_step(rows, work->tile_columns * tuff__vector_registers(on, work->vec),
-                                tuff__cpu_registers((int)on->info->vector_width));
+    return tuff__cost_tile_step(rows, work->tile_columns * tuff__vector_registers(device, work->vec),
+                                tuff__cpu_registers((int)device->info->vector_width));
 }
 
-static double cycles_of_item(const target *on, const kernel_work *work)
+static double cycles_of_item(const target *device, const kernel_work *work)
 {
     if (work->tile_rows > 0)
-        return work->k * cycles_of_step(on, work);
+        return work->k * cycles_of_step(device, work);
     return work->multiply_adds / (double)work->groups / work->local_size / work->vec;
 }
 
 /* Returns how many groups of a kernel a compute unit of a GPU keeps resident, at most those that it gets. */
-static double resident_groups(const target *on, const kernel_work *work, int64_t units)
+static double resident_groups(const target *device, const kernel_work *work, int64_t units)
 {
-    const double room = (double)on->info->local_memory_size;
+    const double room = (double)device->info->local_memory_size;
     double most = min((double)GPU_RESIDENT / work->local_size, GPU_GROUPS);
     most = min(most, (double)tuff__divide_up((int64_t)work->groups, units));
     most = work->local_bytes > 0 ? min(most, room / work->local_bytes) : most;
@@ -131,24 +131,24 @@ static double resident_groups(const target *on, const kernel_work *work, int64_t
 }
 
 /* Returns the cycles of one wave: the groups that a compute unit works on at once. */
-static double cycles_of_wave(const target *on, const kernel_work *work, double resident)
+static double cycles_of_wave(const target *device, const kernel_work *work, double resident)
 {
-    const double item = cycles_of_item(on, work);
-    if (on->is_cpu)
-        return item * (double)tuff__divide_up(work->local_size, on->items_are_lanes ? CPU_ITEMS : 1) + GROUP_START;
+    const double item = cycles_of_item(device, work);
+    if (device->is_cpu)
+        return item * (double)tuff__divide_up(work->local_size, device->items_are_lanes ? CPU_ITEMS : 1) + GROUP_START;
     const double lanes = resident * work->local_size, sums = work->tile_rows * work->tile_columns;
     const double hidden = lanes * max(1, min(sums, GPU_SUMS)) / GPU_HIDES;
     return item * lanes / GPU_LANES / min(1, hidden);
 }
 
 /* The largest of the time of all waves, of memory traffic and of cache traffic. */
-double tuff__cost_kernel(const target *on, const kernel_work *work)
+double tuff__cost_kernel(const target *device, const kernel_work *work)
 {
-    const int64_t units = on->info->compute_units > 0 ? on->info->compute_units : 1;
-    const double resident = on->is_cpu ? 1 : resident_groups(on, work, units);
+    const int64_t units = device->info->compute_units > 0 ? device->info->compute_units : 1;
+    const double resident = device->is_cpu ? 1 : resident_groups(device, work, units);
     const int64_t waves = tuff__divide_up((int64_t)work->groups, units * (int64_t)resident);
-    const double cycles = (double)waves * cycles_of_wave(on, work, resident);
-    if (on->is_cpu)
+    const double cycles = (double)waves * cycles_of_wave(device, work, resident);
+    if (device->is_cpu)
         return max(cycles, work->bytes / CPU_BYTES);
     return max(cycles, max(work->bytes / GPU_BYTES, work->local_traffic / GPU_CACHE_BYTES) / (double)units);
 }

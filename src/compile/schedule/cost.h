@@ -18,7 +18,7 @@ typedef struct cost_parameters {
     int64_t tile_rows, tile_columns; /* of a matmul's tile, in elements */
 } cost_parameters;
 
-cost_parameters tuff__cost_parameters(const target *on);
+cost_parameters tuff__cost_parameters(const target *device);
 
 /* A batch of matmuls. */
 typedef struct matmul_batch {
@@ -26,13 +26,13 @@ typedef struct matmul_batch {
     bool has_strides; /* the terms of both operands lie apart in memory */
 } matmul_batch;
 /* Seconds of matmuls whose inner axis is split, including the sum over the parts. */
-double tuff__cost_split_matmul(const target *on, const matmul_batch *product, int64_t split_k);
+double tuff__cost_split_matmul(const target *device, const matmul_batch *product, int64_t split_k);
 
 /* Seconds of a kernel with that many groups, operations and bytes moved. */
-double tuff__cost_seconds(const target *on, double operations, double bytes, uint64_t groups);
+double tuff__cost_seconds(const target *device, double operations, double bytes, uint64_t groups);
 
 /* Hardware registers that a vector of so many lanes takes: several if the device's own vectors are narrower. */
-int tuff__vector_registers(const target *on, int lanes);
+int tuff__vector_registers(const target *device, int lanes);
 /* Vector registers of a CPU core whose vectors have so many lanes. */
 int tuff__cpu_registers(int lanes);
 /* Cycles of one step along k of a tile on a CPU core: rows × vectors accumulators. Those that do not fit into registers
@@ -53,6 +53,6 @@ typedef struct kernel_work {
 } kernel_work;
 
 /* Cycles of a kernel. Costs are comparable only on one device. */
-double tuff__cost_kernel(const target *on, const kernel_work *work);
+double tuff__cost_kernel(const target *device, const kernel_work *work);
 
 #endif
