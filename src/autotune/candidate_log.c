@@ -56,7 +56,7 @@ void tuff__session_log_add(const tuning_task *task, const tune_config *config, t
         (void)snprintf(reason, sizeof reason, "%s", tuff_error());
     tuff__text_one_line(reason);
     tuff__config_format(config, &name);
-    const double seconds = (double)(tuff__nanoseconds() - self->opened) * 1e-9;
+    const double seconds = tuff__seconds_since(self->opened);
     tuff__text_add(&line, "%s\t%s\t%" PRIu64 "\t%d\t%s\t%s\t%s\n", NUMBER_TEXT('f', 3, seconds),
                    tuff__evaluation_text(result), nanoseconds, samples,
                    name.length > 0 ? tuff__text_get(&name) : "default", task->text, reason);

@@ -95,6 +95,23 @@ static size_t sequence_length(unsigned char lead)
     return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
 }
 
+void tuff__text_add_json(text *self, const char *source)
+{
+    tuff__text_add(self, "\"");
+    for (size_t length; *source; source += length) {
+        const unsigned char lead = (unsigned char)*source;
+        length = sequence_length(lead);
+        for (size_t i = 1; i < length; i++)
+            if (((unsigned char)source[i] & 0xc0) != 0x80)
+                length = 1;
+        if (length == 1 && (lead < 0x20 || lead >= 0x7f))
+            tuff__text_add(self, "\\u%04x", (unsigned)lead);
+        else
+            tuff__text_add(self, lead == '"' || lead == '\\' ? "\\%.*s" : "%.*s", (int)length, source);
+    }
+    tuff__text_add(self, "\"");
+}
+
 void tuff__text_one_line(char *line)
 {
     size_t length = strlen(line);

@@ -13,6 +13,8 @@ typedef struct text {
 
 void tuff__text_add(text *self, const char *format, ...) PRINTF_LIKE(2, 3);
 void tuff__text_add_bytes(text *self, const char *data, size_t length);
+/* Appends a JSON string with its quotes. Bytes that are not UTF-8 become the characters of that number. */
+void tuff__text_add_json(text *self, const char *source);
 /* Returns the string, "" if it is empty. It belongs to the text. */
 const char *tuff__text_get(const text *self);
 /* Returns TUFF_E_OOM_HOST if an append failed. */

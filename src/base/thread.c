@@ -59,6 +59,11 @@ uint64_t tuff__nanoseconds(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+double tuff__seconds_since(uint64_t begin)
+{
+    return (double)(tuff__nanoseconds() - begin) * 1e-9;
+}
+
 struct timespec tuff__time_after(uint64_t nanoseconds)
 {
     return make_timespec(tuff__nanoseconds() + nanoseconds);

@@ -17,6 +17,8 @@ void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));
 /* Monotonic time. */
 uint64_t tuff__nanoseconds(void);
+/* Returns the seconds since that monotonic time. */
+double tuff__seconds_since(uint64_t begin);
 /* Returns the monotonic time that many nanoseconds from now, for conditions created here. */
 struct timespec tuff__time_after(uint64_t nanoseconds);
 /* Sleeps; may return early. 0 yields to other threads. */

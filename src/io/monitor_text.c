@@ -67,10 +67,9 @@ static void add_json_line(text *out, int64_t step, const tuff_scalar *scalars, i
 {
     tuff__text_add(out, "{\"step\": %" PRId64, step);
     for (int i = 0; i < count; i++) {
-        tuff__text_add(out, ", \"");
-        for (const char *at = scalars[i].name; *at; at++)
-            tuff__text_add(out, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
-        tuff__text_add(out, "\": ");
+        tuff__text_add(out, ", ");
+        tuff__text_add_json(out, scalars[i].name);
+        tuff__text_add(out, ": ");
         add_number(out, scalars[i].value, true);
     }
     tuff__text_add(out, "}\n");

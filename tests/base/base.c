@@ -194,6 +194,26 @@ static void texts_grow(void **state)
     assert_null(line.data);
 }
 
+static void json_strings_are_utf8(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"", "\"\""},
+        {"a \"b\" \\ c", "\"a \\\"b\\\" \\\\ c\""},
+        {"\n\x1f\x7f", "\"\\u000a\\u001f\\u007f\""},
+        {"gr\xc3\xb6n \xe2\x84\xa2 \xf0\x9f\x99\x82", "\"gr\xc3\xb6n \xe2\x84\xa2 \xf0\x9f\x99\x82\""},
+        {"Intel\xae", "\"Intel\\u00ae\""},    /* Latin-1 */
+        {"\xae \xc3", "\"\\u00ae \\u00c3\""}, /* cut */
+        {"\xe2\x84\"", "\"\\u00e2\\u0084\\\"\""},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        text out = {0};
+        tuff__text_add_json(&out, pairs[i][0]);
+        assert_string_equal(tuff__text_get(&out), pairs[i][1]);
+        tuff__text_free(&out);
+    }
+}
+
 static void a_failed_text_stays_as_it_was_until_cleared(void **state)
 {
     (void)state;
@@ -476,6 +496,7 @@ int main(void)
         cmocka_unit_test(arena_memory_is_zeroed_aligned_and_apart),
         cmocka_unit_test(arenas_do_not_waste_blocks),
         cmocka_unit_test(texts_grow),
+        cmocka_unit_test(json_strings_are_utf8),
         cmocka_unit_test(a_failed_text_stays_as_it_was_until_cleared),
         cmocka_unit_test(texts_are_cut_to_one_line),
         cmocka_unit_test(messages_are_one_bounded_line),
