@@ -134,14 +134,6 @@ const tuff_tensor *tuff__reference_output(const reference_plan *plan, int index,
     return plan->graph->outputs[index].tensor;
 }
 
-static const node *find_input(const reference_plan *plan, const char *name)
-{
-    for (int i = 0; name && i < plan->graph->node_count; i++)
-        if (plan->graph->nodes[i]->op == OP_INPUT && strcmp(plan->graph->nodes[i]->attributes.name, name) == 0)
-            return plan->graph->nodes[i];
-    return NULL;
-}
-
 /* Returns -1 if there is none. */
 static int find_output(const reference_plan *plan, const char *name)
 {
@@ -177,7 +169,7 @@ tuff_status tuff__reference_write_at(reference_plan *plan, int index, uint64_t o
 
 tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size)
 {
-    const node *input = find_input(plan, name);
+    const node *input = tuff__graph_find_input(plan->graph, name);
     if (!input || (!data && size > 0))
         return FAIL(TUFF_E_USAGE, input ? "write: the data of \"%.200s\" is NULL" : "write: no input named \"%.200s\"",
                     name ? name : "(NULL)");
@@ -187,7 +179,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
 
 tuff_status tuff__reference_write_double(reference_plan *plan, const char *name, const double *values)
 {
-    const node *input = find_input(plan, name);
+    const node *input = tuff__graph_find_input(plan->graph, name);
     if (!input)
         return FAIL(TUFF_E_USAGE, "write: no input named \"%.200s\"", name ? name : "(NULL)");
     TRY(ensure_values(plan, input));

@@ -48,6 +48,14 @@ const char *tuff_graph_error(const tuff_graph *graph)
     return graph ? graph->message : "the graph is NULL";
 }
 
+const node *tuff__graph_find_input(const tuff_graph *graph, const char *name)
+{
+    for (int i = 0; name && i < graph->node_count; i++)
+        if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
+            return graph->nodes[i];
+    return NULL;
+}
+
 /* Renumbers the nodes first, since liveness is indexed by id, then drops dead nodes and closes the gaps. */
 tuff_status tuff__graph_reorder(tuff_graph *graph, node *const *order, int count)
 {

@@ -106,6 +106,9 @@ struct tuff_graph {
 tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                                tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 
+/* Returns the input of that name; NULL if there is none. */
+const node *tuff__graph_find_input(const tuff_graph *graph, const char *name);
+
 /* From here on, new nodes get the recomputation number and the phase of model; NULL: no recomputation, forward
    phase. */
 void tuff__graph_set_origin(tuff_graph *graph, const node *model);

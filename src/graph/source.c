@@ -11,10 +11,10 @@ tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, t
     if (!tuff__name_is_legal(graph, "input", name) || !tuff__dtype_is_legal(graph, "input", dtype) ||
         !tuff__shape_is_legal(graph, "input", shape))
         return &graph->failed;
-    for (int i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
-            return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s",
-                                    name, SHAPE_TEXT(graph->nodes[i]->outputs[0].shape));
+    const node *taken = tuff__graph_find_input(graph, name);
+    if (taken)
+        return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s",
+                                name, SHAPE_TEXT(taken->outputs[0].shape));
     const char *copy = tuff__arena_strdup(&graph->arena, name);
     if (!copy)
         return tuff__graph_out_of_memory(graph);

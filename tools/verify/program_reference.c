@@ -1,6 +1,5 @@
 /* Runs the steps of random programs on the reference, and converts the state of a training to one list of doubles. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "compile/rewrite/simplify.h"
@@ -9,15 +8,6 @@
 
 const char *const program_scalars[STEP_SCALARS] = {"loss", "norm", "rate"};
 
-/* Unused inputs are not in the graph. */
-static bool has_input(const tuff_graph *graph, const char *name)
-{
-    for (int i = 0; i < graph->node_count; i++)
-        if (graph->nodes[i]->op == OP_INPUT && strcmp(graph->nodes[i]->attributes.name, name) == 0)
-            return true;
-    return false;
-}
-
 tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph *graph, int batch,
                                  tuff_status (*write)(void *to, const program_input *input), void *to)
 {
@@ -25,7 +15,7 @@ tuff_status program_write_inputs(const program_recipe *recipe, const tuff_graph 
     TRY(program_data_make(recipe, batch, &data));
     tuff_status status = TUFF_OK;
     for (int i = 0; i < data.count && status == TUFF_OK; i++)
-        if (has_input(graph, data.inputs[i].name))
+        if (tuff__graph_find_input(graph, data.inputs[i].name)) /* unused inputs are not in the graph */
             status = write(to, &data.inputs[i]);
     program_data_free(&data);
     return status;
@@ -42,9 +32,10 @@ static tuff_status make_plan(program_reference *self, tuff_device *reference, co
     tuff_graph *live = status == TUFF_OK ? tuff__simplify(built, true) : NULL;
     if (status == TUFF_OK)
         status = live == NULL ? tuff_last_status() : tuff__reference_create(live, &self->plans[index]);
-    if (status != TUFF_OK)
+    if (status == TUFF_OK)
+        self->graphs[index] = live;
+    else
         tuff_graph_destroy(live);
-    self->graphs[index] = live;
     tuff_graph_destroy(built);
     return status;
 }

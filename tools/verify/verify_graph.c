@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/status.h"
 #include "base/text.h"
@@ -36,10 +35,9 @@ static tuff_status out_of_memory(void)
 static tuff_status write_to_reference(void *to, const char *name, const void *data, size_t size)
 {
     const graph_check *self = to;
-    for (int i = 0; i < self->live->node_count; i++)
-        if (self->live->nodes[i]->op == OP_INPUT && strcmp(self->live->nodes[i]->attributes.name, name) == 0)
-            return tuff__reference_write(self->reference, name, data, size);
-    return TUFF_OK; /* nothing depends on it */
+    if (!tuff__graph_find_input(self->live, name))
+        return TUFF_OK; /* nothing depends on it */
+    return tuff__reference_write(self->reference, name, data, size);
 }
 
 static tuff_status load_reference(graph_check *self, const char *file, tuff_graph_file_info *info)
@@ -157,10 +155,10 @@ static tuff_status list_results(graph_check *self)
     return TUFF_OK;
 }
 
-static tuff_array *array_of(const tuff_graph *graph, const graph_result *of)
+static tuff_array *array_of(const tuff_graph *graph, const graph_result *result)
 {
     tuff_graph_array found;
-    return tuff_graph_array_at(graph, of->number, &found) == TUFF_OK ? found.array : NULL;
+    return tuff_graph_array_at(graph, result->number, &found) == TUFF_OK ? found.array : NULL;
 }
 
 static tuff_status check_tensor(const tuff_file_tensor *tensor, tuff_dtype dtype, tuff_shape shape)
@@ -258,10 +256,10 @@ static tuff_status read_array(tuff_array *array, int64_t count, double *values)
 }
 
 /* Reads a result of the reference. */
-static tuff_status read_expected(const graph_check *self, const graph_result *of, double *values)
+static tuff_status read_expected(const graph_check *self, const graph_result *result, double *values)
 {
-    return of->is_array ? read_array(array_of(self->graph, of), of->count, values)
-                        : tuff__reference_read_double(self->reference, of->name, values);
+    return result->is_array ? read_array(array_of(self->graph, result), result->count, values)
+                            : tuff__reference_read_double(self->reference, result->name, values);
 }
 
 static tuff_status save_arrays(const graph_check *self)
@@ -278,12 +276,12 @@ static tuff_status restore_arrays(const graph_check *self)
     return TUFF_OK;
 }
 
-static tuff_status add_noise(const graph_check *self, graph_result *of)
+static tuff_status add_noise(const graph_check *self, graph_result *result)
 {
-    double *moved = calloc((size_t)of->count + 1, sizeof *moved);
-    const tuff_status status = moved ? read_expected(self, of, moved) : out_of_memory();
+    double *moved = calloc((size_t)result->count + 1, sizeof *moved);
+    const tuff_status status = moved ? read_expected(self, result, moved) : out_of_memory();
     if (status == TUFF_OK)
-        graph_result_add_noise(of, moved);
+        graph_result_add_noise(result, moved);
     free(moved);
     return status;
 }
@@ -317,27 +315,27 @@ static tuff_status run_reference(graph_check *self)
     return tuff__reference_run(self->reference);
 }
 
-static tuff_status read_result(const graph_check *self, const graph_result *of, double *values)
+static tuff_status read_result(const graph_check *self, const graph_result *result, double *values)
 {
-    if (of->is_array)
-        return read_array(array_of(self->plans.items[0].graph, of), of->count, values);
-    const size_t size = (size_t)of->count * tuff_dtype_size(of->dtype);
+    if (result->is_array)
+        return read_array(array_of(self->plans.items[0].graph, result), result->count, values);
+    const size_t size = (size_t)result->count * tuff_dtype_size(result->dtype);
     void *bytes = calloc(1, size + 1);
     if (!bytes)
         return out_of_memory();
-    const tuff_status status = tuff_plan_read(self->plans.items[0].plan, of->name, bytes, size);
+    const tuff_status status = tuff_plan_read(self->plans.items[0].plan, result->name, bytes, size);
     if (status == TUFF_OK)
-        tuff__to_double(of->dtype, bytes, of->count, values);
+        tuff__to_double(result->dtype, bytes, result->count, values);
     free(bytes);
     return status;
 }
 
-static tuff_status compare(const graph_check *self, graph_result *of, int step)
+static tuff_status compare(const graph_check *self, graph_result *result, int step)
 {
-    double *got = calloc((size_t)of->count + 1, sizeof *got);
-    const tuff_status status = got ? read_result(self, of, got) : out_of_memory();
+    double *got = calloc((size_t)result->count + 1, sizeof *got);
+    const tuff_status status = got ? read_result(self, result, got) : out_of_memory();
     if (status == TUFF_OK)
-        graph_result_compare(of, got, step);
+        graph_result_compare(result, got, step);
     free(got);
     return status;
 }
@@ -346,10 +344,10 @@ static tuff_status compare(const graph_check *self, graph_result *of, int step)
 static tuff_status copy_arrays(const graph_check *self)
 {
     for (int i = 0; i < self->count; i++) {
-        const graph_result *of = &self->results[i];
-        if (!of->is_array)
+        const graph_result *result = &self->results[i];
+        if (!result->is_array)
             continue;
-        tuff_array *from = array_of(self->graph, of), *to = array_of(self->plans.items[0].graph, of);
+        tuff_array *from = array_of(self->graph, result), *to = array_of(self->plans.items[0].graph, result);
         const size_t size = (size_t)tuff_array_size(from);
         void *bytes = calloc(1, size + 1);
         tuff_status status = bytes ? tuff_array_read(from, bytes, size) : out_of_memory();
@@ -382,12 +380,12 @@ static int print_results(const graph_check *self, const graph_verification *requ
     else
         printf("%-36s %-5s %-14s %10s %9s %11s\n", "result", "dtype", "shape", "largest", "error", "worst/tol.");
     for (int i = 0; i < self->count; i++) {
-        const graph_result *of = &self->results[i];
-        failed += of->wrong > 0;
-        weak += graph_result_says_little(of);
+        const graph_result *result = &self->results[i];
+        failed += result->wrong > 0;
+        weak += graph_result_says_little(result);
         if (request->json)
             printf("%s", i > 0 ? ",\n" : "");
-        (request->json ? graph_result_print_json : graph_result_print)(of);
+        (request->json ? graph_result_print_json : graph_result_print)(result);
     }
     if (request->json)
         printf("\n]\n");
