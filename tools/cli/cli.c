@@ -90,7 +90,7 @@ static void print_help(const cli_verb *verb, const cli_option *options, int coun
     print_option(&help);
 }
 
-static cli_end end_with(int code)
+cli_end cli_exit(int code)
 {
     return (cli_end){.now = true, .code = code};
 }
@@ -110,7 +110,7 @@ static cli_end parse_integer(const cli_verb *verb, const cli_option *option, con
     const long long value = strtoll(text, &rest, 10);
     snprintf(wanted, sizeof wanted, "a whole number from %.0f to %.0f", option->low, option->high);
     if (rest == text || *rest || errno || (double)value < option->low || (double)value > option->high)
-        return end_with(usage_error(verb, option->name, wanted, text));
+        return cli_exit(usage_error(verb, option->name, wanted, text));
     *(int64_t *)option->value = value;
     return (cli_end){0};
 }
@@ -130,7 +130,7 @@ static cli_end parse_bytes(const cli_verb *verb, const cli_option *option, const
     snprintf(wanted, sizeof wanted, "a number of bytes, such as 65536, 512K, 100M or 1.5G, from %.0f to %g",
              option->low, option->high);
     if (!is_number || *rest || !(value >= option->low && value <= option->high))
-        return end_with(usage_error(verb, option->name, wanted, text));
+        return cli_exit(usage_error(verb, option->name, wanted, text));
     *(int64_t *)option->value = (int64_t)value;
     return (cli_end){0};
 }
@@ -143,7 +143,7 @@ static cli_end parse_number(const cli_verb *verb, const cli_option *option, cons
         rest++; /* seconds may have their unit */
     snprintf(wanted, sizeof wanted, "a number from %g to %g", option->low, option->high);
     if (rest == text || *rest || !isfinite(value) || value < option->low || value > option->high)
-        return end_with(usage_error(verb, option->name, wanted, text));
+        return cli_exit(usage_error(verb, option->name, wanted, text));
     *(double *)option->value = value;
     return (cli_end){0};
 }
@@ -161,7 +161,7 @@ static cli_end parse_choice(const cli_verb *verb, const cli_option *option, cons
         }
         at = end ? end + 1 : NULL;
     }
-    return end_with(usage_error(verb, option->name, option->placeholder, text));
+    return cli_exit(usage_error(verb, option->name, option->placeholder, text));
 }
 
 static cli_end parse_string(const cli_verb *verb, const cli_option *option, const char *text)
@@ -172,7 +172,7 @@ static cli_end parse_string(const cli_verb *verb, const cli_option *option, cons
     }
     cli_strings *texts = option->value;
     if (!GROW(texts->items, texts->count, texts->capacity))
-        return end_with(cli_fail_library(verb, option->name));
+        return cli_exit(cli_fail_library(verb, option->name));
     texts->items[texts->count++] = text;
     return (cli_end){0};
 }
@@ -194,7 +194,7 @@ static cli_end parse_value(const cli_verb *verb, const cli_option *option, const
     case CLI_SWITCH:
         break;
     }
-    return end_with(cli_fail(verb, EXIT_USAGE, "%s takes no value", option->name));
+    return cli_exit(cli_fail(verb, EXIT_USAGE, "%s takes no value", option->name));
 }
 
 /* Reads "--name value" or "--name=value" at arguments[*index]. */
@@ -205,7 +205,7 @@ static cli_end parse_option(const cli_verb *verb, const cli_option *options, int
     const size_t length = equals ? (size_t)(equals - argument) : strlen(argument);
     const cli_option *option = find_option(options, option_count, argument, length);
     if (!option)
-        return end_with(cli_fail(verb, EXIT_USAGE, "unknown option %s", argument));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "unknown option %s", argument));
     if (option->given)
         *option->given = true;
     if (equals)
@@ -215,7 +215,7 @@ static cli_end parse_option(const cli_verb *verb, const cli_option *options, int
         return (cli_end){0};
     }
     if (*index + 1 >= count)
-        return end_with(cli_fail(verb, EXIT_USAGE, "%s needs a value", option->name));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "%s needs a value", option->name));
     return parse_value(verb, option, arguments[++*index]);
 }
 
@@ -227,7 +227,7 @@ static cli_end parse_operand(const cli_verb *verb, const char *argument, const c
         return parse_string(verb, &several, argument);
     }
     if (!operand || *operand)
-        return end_with(cli_fail(verb, EXIT_USAGE, "unexpected argument \"%s\"", argument));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "unexpected argument \"%s\"", argument));
     *operand = argument;
     return (cli_end){0};
 }
@@ -238,7 +238,7 @@ static cli_end parse(const cli_verb *verb, const cli_option *options, int option
     for (int i = 0; i < count; i++) {
         if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
             print_help(verb, options, option_count);
-            return end_with(EXIT_DONE);
+            return cli_exit(EXIT_DONE);
         }
     }
     for (int i = 0; i < count; i++) {
@@ -261,6 +261,14 @@ cli_end cli_parse_all(const cli_verb *verb, const cli_option *options, int optio
                       cli_strings *operands)
 {
     return parse(verb, options, option_count, count, arguments, NULL, operands);
+}
+
+bool cli_is_any_part(const cli_strings *words, const char *name)
+{
+    for (int i = 0; i < words->count; i++)
+        if (strstr(name, words->items[i]))
+            return true;
+    return false;
 }
 
 static void print_warning(void *user, tuff_log_level level, const char *text)
@@ -290,7 +298,7 @@ const cli_verb *cli_find_verb(const cli_group *group, const char *name)
     return NULL;
 }
 
-void cli_print_verbs(const cli_group *group, FILE *out)
+static void print_verbs(const cli_group *group, FILE *out)
 {
     fprintf(out, "usage: %s VERB [OPTIONS]\n\n", group->name);
     if (group->summary)
@@ -305,7 +313,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
 {
     const char *name = count > 0 ? arguments[0] : "";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        cli_print_verbs(group, stdout);
+        print_verbs(group, stdout);
         return EXIT_DONE;
     }
     const cli_verb *verb = cli_find_verb(group, name);
@@ -313,7 +321,7 @@ int cli_run_verb(const cli_group *group, int count, char **arguments)
         return verb->run(count - 1, arguments + 1);
     if (name[0])
         fprintf(stderr, name[0] == '-' ? "%s: unknown option %s\n" : "%s: unknown verb \"%s\"\n", group->name, name);
-    cli_print_verbs(group, stderr);
+    print_verbs(group, stderr);
     return EXIT_USAGE;
 }
 
@@ -340,18 +348,4 @@ const char *cli_bytes(uint64_t bytes, char *buffer, size_t size)
     }
     snprintf(buffer, size, unit == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value, units[unit]);
     return buffer;
-}
-
-void cli_print_json_text(const char *text)
-{
-    putchar('"');
-    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        if (*at == '"' || *at == '\\')
-            printf("\\%c", *at);
-        else if (*at < 0x20 || *at >= 0x7f)
-            printf("\\u%04x", *at);
-        else
-            putchar(*at);
-    }
-    putchar('"');
 }

@@ -26,6 +26,8 @@ typedef struct cli_strings {
     int count, capacity;
 } cli_strings;
 void cli_texts_free(cli_strings *texts);
+/* Whether one of the words occurs in the name. */
+bool cli_is_any_part(const cli_strings *words, const char *name);
 
 /* An option, as a row of a verb's table. value points to: const char * for CLI_TEXT, cli_strings for CLI_TEXTS, int64_t
    for CLI_INTEGER and CLI_BYTES (a number, optionally with K, M or G for powers of 1024), double for CLI_NUMBER, int
@@ -62,8 +64,6 @@ typedef struct cli_group {
 
 /* Returns the verb whose last word is name; NULL if there is none. */
 const cli_verb *cli_find_verb(const cli_group *group, const char *name);
-/* Prints the usage and the list of verbs. */
-void cli_print_verbs(const cli_group *group, FILE *out);
 /* Runs the verb that the first argument names, with the remaining arguments. If there is no such verb, prints a message
    and the list and returns EXIT_USAGE; for --help prints the list. */
 int cli_run_verb(const cli_group *group, int count, char **arguments);
@@ -73,6 +73,8 @@ typedef struct cli_end {
     bool now;
     int code;
 } cli_end;
+/* Ends the verb with this code. */
+cli_end cli_exit(int code);
 
 /* Parses arguments by the table. operand receives the verb's only operand, and is NULL if it takes none. */
 cli_end cli_parse(const cli_verb *verb, const cli_option *options, int option_count, int count, char **arguments,
@@ -97,8 +99,10 @@ tuff_device *cli_open_device(const cli_verb *verb, const char *name, int *code);
 const char *cli_bytes(uint64_t bytes, char *buffer, size_t size);
 #define BYTES_TEXT(bytes) cli_bytes((bytes), (char[32]){0}, 32)
 
-/* Prints text as a JSON string with its quotes; bytes that are not printable ASCII are escaped. */
-void cli_print_json_text(const char *text);
+/* Prints a JSON string with its quotes. */
+void cli_print_json_text(const char *source);
+/* Prints a member of a JSON object with a string as its value, then `end`. */
+void cli_print_json_member(const char *name, const char *value, const char *end);
 
 /* After cli_catch_interrupt, cli_is_interrupted returns true once the user has pressed Ctrl-C. A second Ctrl-C kills
    the process. */

@@ -120,13 +120,6 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
         printf("  the driver ends loops after %u iterations: longer ones are split\n", info->loop_limit);
 }
 
-static void print_json_text(const char *key, const char *value)
-{
-    printf("\"%s\": ", key);
-    cli_print_json_text(value);
-    printf(", ");
-}
-
 static void print_json_flag(const char *key, bool value, const char *end)
 {
     printf("\"%s\": %s%s", key, value ? "true" : "false", end);
@@ -150,8 +143,9 @@ static void print_json_vendor_details(const tuff_device_info *info)
 {
     static const char *const watchdogs[] = {"unknown", "there", "none"};
     static const char *const matrices[] = {"absent", "offered", "other size", "no compiler", "wrong"};
-    print_json_text("watchdog", watchdogs[info->watchdog <= TUFF_WATCHDOG_NONE ? info->watchdog : 0]);
-    print_json_text("matrix_units", matrices[info->matrix_state <= TUFF_MATRICES_WRONG ? info->matrix_state : 0]);
+    cli_print_json_member("watchdog", watchdogs[info->watchdog <= TUFF_WATCHDOG_NONE ? info->watchdog : 0], ", ");
+    cli_print_json_member("matrix_units", matrices[info->matrix_state <= TUFF_MATRICES_WRONG ? info->matrix_state : 0],
+                          ", ");
     printf("\"cooperative_matrix\": %u, \"min_subgroup_size\": %u, \"max_subgroup_size\": %u, ",
            info->cooperative_matrix, info->min_subgroup_size, info->max_subgroup_size);
     print_json_flag("matrix_warpgroup", info->matrix_warpgroup != 0, ", ");
@@ -164,16 +158,16 @@ static void print_json_vendor_details(const tuff_device_info *info)
 static void print_json_row(const tuff_device_info *info, const char *reason)
 {
     printf("  {");
-    print_json_text("selector", info->selector);
-    print_json_text("name", info->name);
-    print_json_text("driver", info->driver);
-    print_json_text("api", info->api);
-    print_json_text("class", class_name(info->device_class));
+    cli_print_json_member("selector", info->selector, ", ");
+    cli_print_json_member("name", info->name, ", ");
+    cli_print_json_member("driver", info->driver, ", ");
+    cli_print_json_member("api", info->api, ", ");
+    cli_print_json_member("class", class_name(info->device_class), ", ");
     print_json_limits(info);
     print_json_vendor_details(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
     if (reason)
-        print_json_text("failure", reason);
+        cli_print_json_member("failure", reason, ", ");
     print_json_flag("opens", !reason, ", ");
     printf("\"proved\": ");
     if (info->proved) {
@@ -209,8 +203,10 @@ static int devices(int count, char **arguments)
     fputs(json ? "[\n" : "", stdout);
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        if (tuff_device_describe_at(i, &info) != TUFF_OK)
-            return cli_fail_library(&verb_devices, "describing a device");
+        if (tuff_device_describe_at(i, &info) != TUFF_OK) {
+            code = cli_fail_library(&verb_devices, "describing a device");
+            break;
+        }
         const char *reason = run_self_test(&info) ? NULL : tuff_error();
         if (reason)
             code = EXIT_FAILED;

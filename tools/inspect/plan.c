@@ -32,13 +32,11 @@ static void print_task(const tuff_task_info *task, int index, bool profile)
 
 static void print_json_task(const tuff_task_info *task, bool last)
 {
-    printf("      {\"kind\": ");
-    cli_print_json_text(task->kind ? task->kind : "");
-    printf(", \"ops\": ");
-    cli_print_json_text(task->label ? task->label : "");
-    printf(", \"program\": ");
-    cli_print_json_text(task->program ? task->program : "");
-    printf(", \"op_count\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
+    printf("      {");
+    cli_print_json_member("kind", task->kind ? task->kind : "", ", ");
+    cli_print_json_member("ops", task->label ? task->label : "", ", ");
+    cli_print_json_member("program", task->program ? task->program : "", ", ");
+    printf("\"op_count\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
            ", \"operations\": %.0f, \"nanoseconds\": %" PRIu64 "}%s\n",
            task->op_count, task->items, task->bytes_read, task->bytes_written, task->operations, task->nanoseconds,
            last ? "" : ",");

@@ -1,0 +1,18 @@
+/* Texts as JSON on standard output. */
+#include "base/text.h"
+#include "tools/cli/cli.h"
+
+void cli_print_json_text(const char *source)
+{
+    text out = {0};
+    tuff__text_add_json(&out, source);
+    fputs(tuff__text_get(&out), stdout);
+    tuff__text_free(&out);
+}
+
+void cli_print_json_member(const char *name, const char *value, const char *end)
+{
+    printf("\"%s\": ", name);
+    cli_print_json_text(value);
+    fputs(end, stdout);
+}
