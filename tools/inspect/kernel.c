@@ -52,17 +52,12 @@ static bool matches(const kernel_list *self, int index)
 static void print_json(const kernel_list *self, int index)
 {
     const tuff_task_info *task = &self->items[index];
-    printf("%s  {\"number\": %d, \"program\": ", self->shown > 0 ? ",\n" : "", index);
-    cli_print_json_text(task->program);
-    printf(", \"kind\": ");
-    cli_print_json_text(task->kind);
-    printf(", \"ops\": ");
-    cli_print_json_text(task->label);
-    if (self->name) {
-        printf(", \"source\": ");
-        cli_print_json_text(task->source);
-    }
-    printf("}");
+    printf("%s  {\"number\": %d, ", self->shown > 0 ? ",\n" : "", index);
+    cli_print_json_member("program", task->program, ", ");
+    cli_print_json_member("kind", task->kind, ", ");
+    cli_print_json_member("ops", task->label, self->name ? ", " : "}");
+    if (self->name)
+        cli_print_json_member("source", task->source, "}");
 }
 
 static void print_kernel(const kernel_list *self, int index)
@@ -109,35 +104,13 @@ static bool find_case(const char *name, int index, suite_case *out)
     return false;
 }
 
-static tuff_plan *compile_case(tuff_device *device, const suite_case *one, const tuff_compile_options *options)
+/* Searches a plan that was compiled for the name. It is the last plan if it adds a kernel to the list, so that none of
+   its strings is read later. */
+static tuff_status search_case(void *state, const tuff_plan *plan)
 {
-    tuff_plan *plan = NULL;
-    tuff_tensor *operands[SUITE_MAX_OPERANDS];
-    tuff_graph *graph = tuff_graph_create(device);
-    for (int i = 0; graph && i < one->operand_count; i++) {
-        const char name[] = {(char)('a' + i), 0};
-        operands[i] = tuff_input(graph, name, one->operands[i].dtype, one->operands[i].shape);
-    }
-    if (graph) {
-        tuff_output(graph, "out", one->build(one, graph, operands));
-        plan = tuff_compile(graph, options);
-    }
-    tuff_graph_destroy(graph);
-    return plan;
-}
-
-/* Compiles the first case of that name that has kernels. Returns NULL if there is none. */
-static tuff_plan *compile_named(tuff_device *device, const char *name, const tuff_compile_options *options)
-{
-    suite_case one;
-    for (int index = 0; find_case(name, index, &one); index++) {
-        tuff_plan_info info;
-        tuff_plan *plan = compile_case(device, &one, options);
-        if (plan && tuff_plan_describe(plan, &info) == TUFF_OK && info.dispatch_count > 0)
-            return plan;
-        tuff_plan_destroy(plan);
-    }
-    return NULL;
+    kernel_list *self = state;
+    self->shows_all = true;
+    return search_plan(self, plan);
 }
 
 /* Prints kernels of the graph file or of a GPT; if the GPT has none of the name, those of a primitive or composite of
@@ -146,20 +119,16 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
 {
     model_options described = MODEL_OPTIONS_DEFAULT;
     model_plans plans;
-    tuff_plan *single = NULL;
+    suite_case one;
     described.file = self->file;
     tuff_status status = model_plans_open(device, &described, options, &plans);
     fputs(self->json ? "[\n" : "", stdout);
     for (int i = 0; i < plans.count && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);
-    if (status == TUFF_OK && self->name && self->shown == 0 && !self->file)
-        single = compile_named(device, self->name, options);
-    if (single) {
-        self->shows_all = true;
-        status = search_plan(self, single);
-    }
+    if (status == TUFF_OK && self->name && !self->file)
+        for (int i = 0; self->shown == 0 && find_case(self->name, i, &one); i++)
+            (void)suite_with_plan(device, &one, options, search_case, self);
     fputs(self->json ? "\n]\n" : "", stdout);
-    tuff_plan_destroy(single);
     model_plans_destroy(&plans);
     return status == TUFF_OK
                ? EXIT_DONE
