@@ -138,7 +138,8 @@ static void try_models(tuff_device *device)
         const tuff_compile_options options = {.memory_budget = i > 1 ? 200000 : 0,
                                               .tuning = &(tuff_tune_options){.mode = TUFF_TUNE_OFF}};
         model_plans plans = {0};
-        const tuff_status status = model_plans_create(device, &small, 2, i % 2, &options, &plans);
+        const model_options described = {.model = small, .batch = 2, .recompute = i % 2};
+        const tuff_status status = model_plans_open(device, &described, &options, &plans);
         for (int k = 0; k < MODEL_PLAN_COUNT && status == TUFF_OK; k++)
             expect_round_trip(plans.items[k].plan);
         model_plans_destroy(&plans);

@@ -78,7 +78,7 @@ static tuff_status write_models(text_writer *self, tuff_device *device, const tu
     tuff_status status = TUFF_OK;
     for (size_t m = 0; m < sizeof models / sizeof *models && status == TUFF_OK; m++) {
         model_plans plans;
-        status = model_plans_create(device, &models[m], 2, false, options, &plans);
+        status = model_plans_open(device, &(model_options){.model = models[m], .batch = 2}, options, &plans);
         for (int i = 0; i < MODEL_PLAN_COUNT && status == TUFF_OK; i++) {
             self->origin = plans.items[i].name;
             status = write_plan(self, plans.items[i].plan);

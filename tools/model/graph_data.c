@@ -25,11 +25,6 @@ typedef struct leaf {
     uint64_t key;
 } leaf;
 
-static const tuff_shape *shape_of(const tuff_tensor *tensor)
-{
-    return &tensor->shape;
-}
-
 static void lower_limit(leaf *self, int64_t extent)
 {
     if (extent > 0 && (self->limit == 0 || extent < self->limit))
@@ -56,7 +51,7 @@ static void apply_index_limit(leaf *self, const node *n, int input, descent has)
 {
     const bool selects = (n->op == OP_GATHER || n->op == OP_SCATTER_ADD) && input == 1;
     if (selects)
-        lower_limit(self, has == ITSELF ? shape_of(n->inputs[0])->extent[n->attributes.axis] : 1);
+        lower_limit(self, has == ITSELF ? n->inputs[0]->shape.extent[n->attributes.axis] : 1);
     else if (tuff__op_info(n->op)->kinds == OP_KIND_COMPARE && n->input_count == 2 && has == ITSELF)
         lower_limit(self, positions_of(n->inputs[1 - input]));
 }

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "tools/model/graph_data.h"
 #include "tools/model/graphs.h"
+#include "tools/model/random.h"
 
 static tuff_status compile(model_plan *self, const char *name, tuff_graph *graph, const tuff_compile_options *options)
 {
@@ -30,13 +31,6 @@ static tuff_status create_plans(tuff_device *device, const model_options *descri
     TRY(compile(&out->items[MODEL_PLAN_TRAIN], "train", train_graph(device, &out->model, out->optimizer, batch),
                 options));
     return compile(&out->items[MODEL_PLAN_GENERATE], "generate", sampler_graph(device, &out->model), options);
-}
-
-tuff_status model_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
-                               const tuff_compile_options *options, model_plans *out)
-{
-    return create_plans(device, &(model_options){.model = *config, .batch = batch, .recompute = recompute}, options,
-                        out);
 }
 
 /* Merges the options of the command line and the file; what the command line names explicitly takes precedence. Without
@@ -106,26 +100,31 @@ void model_plans_destroy(model_plans *self)
     *self = (model_plans){0};
 }
 
-static tuff_status write_zeros(tuff_plan *plan, const char *name, int64_t count)
+/* Writes a mix of tokens: if all were the same, the gradient of the embedding would fall into a single row. */
+static tuff_status write_tokens(const model_plans *self, tuff_plan *plan, const char *name, int64_t count)
 {
-    int32_t *zeros = tuff__calloc((size_t)count, sizeof *zeros);
-    if (!zeros)
+    const uint64_t vocabulary = (uint64_t)self->model.config.vocabulary;
+    int32_t *tokens = tuff__calloc((size_t)count, sizeof *tokens);
+    if (!tokens)
         return TUFF_E_OOM_HOST;
-    const tuff_status status = tuff_plan_write(plan, name, zeros, (size_t)count * sizeof *zeros);
-    tuff__free(zeros);
+    for (int64_t i = 0; i < count; i++)
+        tokens[i] = (int32_t)(random_bits(random_key(1, "profile"), (uint64_t)i) % vocabulary);
+    const tuff_status status = tuff_plan_write(plan, name, tokens, (size_t)count * sizeof *tokens);
+    tuff__free(tokens);
     return status;
 }
 
 tuff_status model_plan_write(const model_plans *self, int index)
 {
     const int64_t context = self->model.config.context;
+    const int32_t last = (int32_t)context - 1;
     tuff_plan *plan = self->items[index].plan;
     if (self->is_file)
         return graph_data_write(self->items[index].graph, 1, plan);
     if (index == MODEL_PLAN_TRAIN)
-        return write_zeros(plan, "windows", self->batch * (context + 1));
-    TRY(write_zeros(plan, "tokens", context));
-    return write_zeros(plan, "position", 1);
+        return write_tokens(self, plan, "windows", self->batch * (context + 1));
+    TRY(write_tokens(self, plan, "tokens", context));
+    return tuff_plan_write(plan, "position", &last, sizeof last);
 }
 
 /* Lists the arrays and names of all parameters; the caller frees both lists. */

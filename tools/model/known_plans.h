@@ -26,17 +26,14 @@ typedef struct model_plans {
 } model_plans;
 
 /* Compiles a model or a file, as the command line describes it. A file's own options apply where `options` has
-   defaults, except for tuning, of which only determinism is used, and only if nothing is measured. Call
+   defaults, except for tuning, of which only determinism is used, and only if nothing is measured. The weights of a
+   model are zeros. Call
    model_plans_destroy even after a failure; do not move *out. */
 tuff_status model_plans_open(tuff_device *device, const model_options *described, const tuff_compile_options *options,
                              model_plans *out);
-/* Compiles both plans of a model; recompute as in language_model; the weights are zeros. */
-tuff_status model_plans_create(tuff_device *device, const model_config *config, int64_t batch, bool recompute,
-                               const tuff_compile_options *options, model_plans *out);
 void model_plans_destroy(model_plans *self);
 
-/* Writes every input of a plan, so that it can run: zeros for a model; for a file, random values, also to its
-   arrays. */
+/* Writes every input of a plan, so that it can run, with random values; for a file, also to its arrays. */
 tuff_status model_plan_write(const model_plans *self, int index);
 
 /* Saves the graph of a model's training step with its compile options and the names of its parameters. */

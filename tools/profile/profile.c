@@ -6,7 +6,6 @@
 #include "tools/cli/options.h"
 #include "tools/model/fastest.h"
 #include "tools/model/options.h"
-#include "tools/model/random.h"
 #include "tools/profile/kernels.h"
 #include "tools/profile/trace.h"
 #include "tools/train/optimizer_choices.h"
@@ -71,13 +70,11 @@ static void print_text(const profiling *self, const char *name, const plan_profi
 
 static void print_json_kernel(const profiling *self, const kernel_profile *kernel, const plan_profile *profile)
 {
-    printf("      {\"program\": ");
-    cli_print_json_text(kernel->program);
-    printf(", \"kind\": ");
-    cli_print_json_text(kernel->kind);
-    printf(", \"ops\": ");
-    cli_print_json_text(kernel->label);
-    printf(", \"phase\": \"%s\", \"calls\": %d, \"items\": %" PRIu64
+    printf("      {");
+    cli_print_json_member("program", kernel->program, ", ");
+    cli_print_json_member("kind", kernel->kind, ", ");
+    cli_print_json_member("ops", kernel->label, ", ");
+    printf("\"phase\": \"%s\", \"calls\": %d, \"items\": %" PRIu64
            ", \"seconds\": %.9g, \"share\": %.6g, \"operations\": %.0f, "
            "\"bytes\": %.0f, \"operations_per_second\": %.6g, \"bytes_per_second\": %.6g, \"of_peak\": %.4g}",
            tuff_phase_name(kernel->phase), kernel->calls, kernel->items, kernel->seconds,
@@ -101,32 +98,6 @@ static void print_json(const profiling *self, const char *name, const plan_profi
     printf("    ]}");
 }
 
-/* Writes a mix of tokens: if all were the same, the gradient of the embedding would fall into a single row. */
-static tuff_status write_tokens(tuff_plan *plan, const char *name, int64_t count, int64_t vocabulary)
-{
-    int32_t *tokens = tuff__calloc((size_t)count, sizeof *tokens);
-    if (!tokens)
-        return TUFF_E_OOM_HOST;
-    for (int64_t i = 0; i < count; i++)
-        tokens[i] = (int32_t)(random_bits(random_key(1, "profile"), (uint64_t)i) % (uint64_t)vocabulary);
-    const tuff_status status = tuff_plan_write(plan, name, tokens, (size_t)count * sizeof *tokens);
-    tuff__free(tokens);
-    return status;
-}
-
-static tuff_status write_inputs(const model_plans *plans, int index)
-{
-    const model_config *config = &plans->model.config;
-    tuff_plan *plan = plans->items[index].plan;
-    if (plans->is_file)
-        return model_plan_write(plans, index);
-    const int32_t last = (int32_t)config->context - 1;
-    if (index == MODEL_PLAN_TRAIN)
-        return write_tokens(plan, "windows", plans->batch * (config->context + 1), config->vocabulary);
-    TRY(write_tokens(plan, "tokens", config->context, config->vocabulary));
-    return tuff_plan_write(plan, "position", &last, sizeof last);
-}
-
 static tuff_status run_profiled(tuff_plan *plan, int64_t runs, plan_profile *out)
 {
     for (int64_t i = 0; i < runs; i++) {
@@ -141,7 +112,7 @@ static int show_plan(profiling *self, int index, bool first)
     const model_plan *known = &self->plans.items[index];
     plan_profile profile = {.count = 0};
     int code = EXIT_DONE;
-    if (write_inputs(&self->plans, index) != TUFF_OK ||
+    if (model_plan_write(&self->plans, index) != TUFF_OK ||
         run_profiled(known->plan, self->options->runs, &profile) != TUFF_OK) {
         code = cli_fail_library(&verb_profile, "timing the plan");
     } else {
@@ -160,11 +131,10 @@ static int show(profiling *self)
     int code = EXIT_DONE;
     bool first = true;
     if (self->options->json) {
-        printf("{\"device\": ");
-        cli_print_json_text(self->device.name);
-        printf(", \"selector\": ");
-        cli_print_json_text(self->device.selector);
-        printf(", \"peak\": {\"operations_per_second\": %.6g, \"bytes_per_second\": %.6g},\n  \"plans\": [\n",
+        putchar('{');
+        cli_print_json_member("device", self->device.name, ", ");
+        cli_print_json_member("selector", self->device.selector, ", ");
+        printf("\"peak\": {\"operations_per_second\": %.6g, \"bytes_per_second\": %.6g},\n  \"plans\": [\n",
                self->peaks.operations, self->peaks.bytes);
     }
     if (!self->options->json && self->peaks.operations > 0 && self->peaks.bytes > 0)

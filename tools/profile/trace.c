@@ -13,17 +13,6 @@ static int thread_of(const trace *self, int row)
     return 10 * self->process_count + row;
 }
 
-static void add_text(text *out, const char *source)
-{
-    tuff__text_add(out, "\"");
-    for (; *source; source++)
-        if ((unsigned char)*source < 0x20 || *source == '"' || *source == '\\')
-            tuff__text_add(out, "\\u%04x", (unsigned)(unsigned char)*source);
-        else
-            tuff__text_add_bytes(out, source, 1);
-    tuff__text_add(out, "\"");
-}
-
 static void begin_event(trace *self)
 {
     tuff__text_add(&self->events, "%s    {", self->events.length > 0 ? ",\n" : "");
@@ -35,7 +24,7 @@ static void add_name(trace *self, const char *kind, int row, const char *name)
     begin_event(self);
     tuff__text_add(&self->events, "\"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"name\": \"%s\", \"args\": {\"name\": ",
                    self->process_count, thread_of(self, row), kind);
-    add_text(&self->events, name);
+    tuff__text_add_json(&self->events, name);
     tuff__text_add(&self->events, "}}");
 }
 
@@ -44,7 +33,7 @@ static void begin_span(trace *self, int row, const char *name, double start, dou
     begin_event(self);
     tuff__text_add(&self->events, "\"ph\": \"X\", \"pid\": %d, \"tid\": %d, \"ts\": %.3f, \"dur\": %.3f, \"name\": ",
                    self->process_count, thread_of(self, row), start, duration);
-    add_text(&self->events, name);
+    tuff__text_add_json(&self->events, name);
 }
 
 static void add_task(trace *self, const tuff_task_info *task, double start, double duration)
@@ -54,7 +43,7 @@ static void add_task(trace *self, const tuff_task_info *task, double start, doub
     tuff__text_add(&self->events,
                    ", \"cat\": \"%s\", \"args\": {\"phase\": \"%s\", \"program\": ", tuff_phase_name(task->phase),
                    tuff_phase_name(task->phase));
-    add_text(&self->events, task->program);
+    tuff__text_add_json(&self->events, task->program);
     tuff__text_add(&self->events,
                    ", \"ops\": %d, \"items\": %" PRIu64 ", \"bytes_read\": %" PRIu64 ", \"bytes_written\": %" PRIu64
                    ", \"GB/s\": %.3f, \"GFLOP/s\": %.3f}}",
