@@ -66,12 +66,12 @@ typedef struct drawing {
     int64_t first, last; /* range of steps */
 } drawing;
 
-static void find_steps(drawing *self, const chart *of)
+static void find_steps(drawing *self, const chart *drawn)
 {
     self->first = self->lines->lines[0].step;
     self->last = self->lines->lines[self->lines->count - 1].step;
-    for (int k = 0; k < of->count; k++) {
-        const history *lines = lines_of(&of->series[k], self->lines);
+    for (int k = 0; k < drawn->count; k++) {
+        const history *lines = lines_of(&drawn->series[k], self->lines);
         for (int i = 0; i < lines->count; i++) {
             self->first = lines->lines[i].step < self->first ? lines->lines[i].step : self->first;
             self->last = lines->lines[i].step > self->last ? lines->lines[i].step : self->last;
@@ -86,9 +86,9 @@ static double place_x(const drawing *self, int64_t step)
     return LEFT + (last > first ? width * (double)(step - first) / (double)(last - first) : width / 2);
 }
 
-static double place_y(const scale *of, double value)
+static double place_y(const scale *axis, double value)
 {
-    return BOTTOM - (value - of->low) / (of->high - of->low) * (BOTTOM - TOP);
+    return BOTTOM - (value - axis->low) / (axis->high - axis->low) * (BOTTOM - TOP);
 }
 
 /* Formats 12000 as "12k"; a value that is 0 up to rounding as 0. */
@@ -103,17 +103,17 @@ static void add_number(text *out, double value, double step)
         tuff__text_add(out, "%.4g", value);
 }
 
-static void add_values(const drawing *self, const scale *of, bool on_right)
+static void add_values(const drawing *self, const scale *axis, bool on_right)
 {
     text *out = self->out;
-    for (double value = of->low; value <= of->high + 0.5 * of->step; value += of->step) {
-        const double y = place_y(of, value);
+    for (double value = axis->low; value <= axis->high + 0.5 * axis->step; value += axis->step) {
+        const double y = place_y(axis, value);
         if (!on_right)
             tuff__text_add(out, "<line class=\"grid\" x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT, self->right,
                            y, y);
         tuff__text_add(out, "<text x=\"%d\" y=\"%.1f\"%s>", on_right ? self->right + 6 : LEFT - 6, y + 4,
                        on_right ? "" : " text-anchor=\"end\"");
-        add_number(out, value, of->step);
+        add_number(out, value, axis->step);
         tuff__text_add(out, "</text>");
     }
 }
@@ -141,7 +141,7 @@ static double mean_of(const chart_series *series, const history *lines, int firs
     return isfinite(sum) ? sum / count : (double)NAN;
 }
 
-static void add_line(const drawing *self, const chart_series *series, const scale *of)
+static void add_line(const drawing *self, const chart_series *series, const scale *axis)
 {
     const history *lines = lines_of(series, self->lines);
     text *out = self->out;
@@ -154,7 +154,7 @@ static void add_line(const drawing *self, const chart_series *series, const scal
         const bool is_shown = !isnan(value);
         if (is_shown)
             tuff__text_add(out, "%s%.1f %.1f", is_open ? "L" : "M", place_x(self, lines->lines[i + count / 2].step),
-                           place_y(of, value));
+                           place_y(axis, value));
         is_open = is_shown;
     }
     /* A single point is drawn as a short line, to be visible. */
@@ -162,7 +162,7 @@ static void add_line(const drawing *self, const chart_series *series, const scal
 }
 
 /* Marks the points of a series that has only a few. */
-static void add_dots(const drawing *self, const chart_series *series, const scale *of)
+static void add_dots(const drawing *self, const chart_series *series, const scale *axis)
 {
     enum { MAX_DOTS = 60 };
     const history *lines = lines_of(series, self->lines);
@@ -170,7 +170,7 @@ static void add_dots(const drawing *self, const chart_series *series, const scal
         const double value = series->value(&lines->lines[i]);
         if (isfinite(value))
             tuff__text_add(self->out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>", series->colour,
-                           place_x(self, lines->lines[i].step), place_y(of, value));
+                           place_x(self, lines->lines[i].step), place_y(axis, value));
     }
 }
 
@@ -205,10 +205,10 @@ void chart_draw(const chart *self, const history *lines, text *out)
         add_values(&made, &right, true);
     add_steps(&made);
     for (int i = 0; i < self->count; i++) {
-        const scale *of = self->series[i].on_right ? &right : &left;
-        add_line(&made, &self->series[i], of);
+        const scale *axis = self->series[i].on_right ? &right : &left;
+        add_line(&made, &self->series[i], axis);
         if (self->series[i].lines)
-            add_dots(&made, &self->series[i], of);
+            add_dots(&made, &self->series[i], axis);
     }
     tuff__text_add(out, "</svg></figure>\n");
 }

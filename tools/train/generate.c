@@ -18,19 +18,6 @@ typedef struct generation {
     tuning tune;
 } generation;
 
-static int print_tokens(text_sampler *sampler, const generation *self)
-{
-    for (int64_t i = 0; i < self->tokens && !cli_is_interrupted(); i++) {
-        int byte;
-        if (sampler_next(sampler, &byte) != TUFF_OK)
-            return cli_fail_library(&verb_generate, "cannot generate the next token");
-        if (putchar(byte) == EOF || fflush(stdout) != 0)
-            return cli_fail(&verb_generate, EXIT_FAILED, "cannot write the output");
-    }
-    putchar('\n');
-    return EXIT_DONE;
-}
-
 static int run_sampler(tuff_device *device, language_model *model, generation *self)
 {
     sampler_options options = {.prompt = self->prompt,
@@ -45,10 +32,8 @@ static int run_sampler(tuff_device *device, language_model *model, generation *s
         return cli_fail_library(&verb_generate, "cannot compile the model");
     }
     if (self->tune.background || tuning_end(&self->tune, sampler.plan)) {
-        fputs(self->prompt, stdout);
-        fflush(stdout);
         cli_catch_interrupt();
-        code = print_tokens(&sampler, self);
+        code = sampler_print(&sampler, &verb_generate, self->tokens);
     }
     if (self->tune.background && !tuning_end(&self->tune, sampler.plan))
         code = EXIT_FAILED;

@@ -25,10 +25,10 @@ static void add_names(monitors *self, const char *const *names, int count)
 }
 
 /* A list of patterns may be longer than a name can be. */
-static void add_norm(monitors *self, const char *of, int i)
+static void add_norm(monitors *self, const char *subject, int i)
 {
     char *name = self->norm_names[i];
-    if ((size_t)snprintf(name, MONITOR_NAME_SIZE, NORM_PREFIX "%s", of) >= MONITOR_NAME_SIZE)
+    if ((size_t)snprintf(name, MONITOR_NAME_SIZE, NORM_PREFIX "%s", subject) >= MONITOR_NAME_SIZE)
         snprintf(name, MONITOR_NAME_SIZE, NORM_PREFIX "group_%d", i);
     self->names[self->count++] = name;
 }

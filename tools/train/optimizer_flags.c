@@ -87,9 +87,7 @@ static bool are_groups_valid(const char *text)
 
 static cli_end invalid_value(const cli_verb *verb, const char *option, const char *text, const char *expected)
 {
-    return (cli_end){.now = true,
-                     .code =
-                         cli_fail(verb, EXIT_USAGE, "%s: invalid value \"%s\": expected %s", option, text, expected)};
+    return cli_exit(cli_fail(verb, EXIT_USAGE, "%s: invalid value \"%s\": expected %s", option, text, expected));
 }
 
 static cli_end invalid_group(const cli_verb *verb, const char *text)
@@ -102,7 +100,7 @@ static cli_end invalid_group(const cli_verb *verb, const char *text)
 
 static cli_end usage_error(const cli_verb *verb, const char *message)
 {
-    return (cli_end){.now = true, .code = cli_fail(verb, EXIT_USAGE, "%s", message)};
+    return cli_exit(cli_fail(verb, EXIT_USAGE, "%s", message));
 }
 
 cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given, optimizer_flags *flags)
@@ -128,9 +126,8 @@ cli_end optimizer_flags_check(const cli_verb *verb, const optimizer_given *given
             return invalid_group(verb, text);
     }
     if (given->groups.count >= TUFF_MAX_GROUPS)
-        return (cli_end){.now = true,
-                         .code = cli_fail(verb, EXIT_USAGE, "--group: %d given, at most %d allowed",
-                                          given->groups.count, TUFF_MAX_GROUPS - 1)};
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--group: %d given, at most %d allowed", given->groups.count,
+                                 TUFF_MAX_GROUPS - 1));
     return (cli_end){0};
 }
 
@@ -139,26 +136,14 @@ static void warn_changed(const char *option)
     fprintf(stderr, "%s differs from the checkpoint: the result will differ from an uninterrupted run\n", option);
 }
 
-static void merge_number(const char *option, bool given, double *value, double saved)
-{
-    if (given && *value != saved)
-        warn_changed(option);
-    *value = given ? *value : saved;
-}
-
-static void merge_whole(const char *option, bool given, int64_t *value, int64_t saved)
-{
-    if (given && *value != saved)
-        warn_changed(option);
-    *value = given ? *value : saved;
-}
-
-static void merge_choice(const char *option, bool given, int *value, int saved)
-{
-    if (given && *value != saved)
-        warn_changed(option);
-    *value = given ? *value : saved;
-}
+/* Takes the number that was given, or that of the checkpoint. */
+#define MERGE(option, member)                                \
+    do {                                                     \
+        if (given->member && flags->member != saved->member) \
+            warn_changed(option);                            \
+        if (!given->member)                                  \
+            flags->member = saved->member;                   \
+    } while (0)
 
 static void merge_text(const char *option, bool given, char *value, const char *saved, size_t size)
 {
@@ -176,7 +161,7 @@ static void merge_rates(const optimizer_given *given, const optimizer_flags *sav
     if (given->schedule && was_file)
         warn_changed("--schedule");
     else
-        merge_choice("--schedule", given->schedule, &flags->schedule, saved->schedule);
+        MERGE("--schedule", schedule);
     if (given->rates && !was_file)
         warn_changed("--rates");
     if (!given->rates && !given->schedule)
@@ -198,21 +183,21 @@ static void merge_loss_scale(const optimizer_given *given, const optimizer_flags
 
 void optimizer_flags_merge(const optimizer_given *given, const optimizer_flags *saved, optimizer_flags *flags)
 {
-    merge_choice("--optimizer", given->kind, &flags->kind, saved->kind);
-    merge_choice("--nesterov", given->nesterov, &flags->nesterov, saved->nesterov);
-    merge_number("--weight-decay", given->weight_decay, &flags->weight_decay, saved->weight_decay);
-    merge_number("--momentum", given->momentum, &flags->momentum, saved->momentum);
-    merge_number("--beta1", given->beta1, &flags->beta1, saved->beta1);
-    merge_number("--beta2", given->beta2, &flags->beta2, saved->beta2);
-    merge_number("--epsilon", given->epsilon, &flags->epsilon, saved->epsilon);
-    merge_number("--clip", given->clip, &flags->clip, saved->clip);
-    merge_number("--clip-value", given->clip_value, &flags->clip_value, saved->clip_value);
-    merge_number("--ema", given->average, &flags->average, saved->average);
-    merge_number("--final-rate", given->final_fraction, &flags->final_fraction, saved->final_fraction);
-    merge_whole("--warmup", given->warmup, &flags->warmup, saved->warmup);
-    merge_whole("--epoch-steps", given->epoch_steps, &flags->epoch_steps, saved->epoch_steps);
-    merge_whole("--accumulate", given->accumulate, &flags->accumulate, saved->accumulate);
-    merge_whole("--update-top", given->update_top, &flags->update_top, saved->update_top);
+    MERGE("--optimizer", kind);
+    MERGE("--nesterov", nesterov);
+    MERGE("--weight-decay", weight_decay);
+    MERGE("--momentum", momentum);
+    MERGE("--beta1", beta1);
+    MERGE("--beta2", beta2);
+    MERGE("--epsilon", epsilon);
+    MERGE("--clip", clip);
+    MERGE("--clip-value", clip_value);
+    MERGE("--ema", average);
+    MERGE("--final-rate", final_fraction);
+    MERGE("--warmup", warmup);
+    MERGE("--epoch-steps", epoch_steps);
+    MERGE("--accumulate", accumulate);
+    MERGE("--update-top", update_top);
     merge_rates(given, saved, flags);
     merge_loss_scale(given, saved, flags);
     merge_text("--group", given->groups.count > 0, flags->groups, saved->groups, sizeof saved->groups);
@@ -263,14 +248,11 @@ cli_end optimizer_flags_check_groups(const cli_verb *verb, const optimizer_given
 {
     optimizer_setup setup;
     optimizer_setup_make(flags, 1, 1, &setup);
-    for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++) {
-        if (setup.groups[i].weight_decay <= 0 || !model_group_is_vectors(model, setup.patterns, i))
-            continue;
-        const int code = cli_fail(verb, EXIT_USAGE,
-                                  "--group %s: decay=%g has no effect: only matrices decay, and the group has none",
-                                  setup.patterns[i - 1], setup.groups[i].weight_decay);
-        return (cli_end){.now = true, .code = code};
-    }
+    for (int i = 1; i <= setup.pattern_count && given->groups.count > 0; i++)
+        if (setup.groups[i].weight_decay > 0 && model_group_is_vectors(model, setup.patterns, i))
+            return cli_exit(cli_fail(verb, EXIT_USAGE,
+                                     "--group %s: decay=%g has no effect: only matrices decay, and the group has none",
+                                     setup.patterns[i - 1], setup.groups[i].weight_decay));
     return (cli_end){0};
 }
 
@@ -279,38 +261,18 @@ void optimizer_given_free(optimizer_given *given)
     cli_texts_free(&given->groups);
 }
 
-/* Adds the keys that later versions introduced. */
-static void add_new_keys(json_t *object, const optimizer_flags *f)
+json_t *optimizer_flags_json(const optimizer_flags *f)
 {
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, f->rates_hash);
-    const struct {
-        const char *key;
-        json_t *value;
-    } all[] = {
-        {"nesterov", json_integer(f->nesterov)},
-        {"beta1", json_real(f->beta1)},
-        {"beta2", json_real(f->beta2)},
-        {"epsilon", json_real(f->epsilon)},
-        {"epoch_steps", json_integer((json_int_t)f->epoch_steps)},
-        {"update_top", json_integer((json_int_t)f->update_top)},
-        {"rates", json_string(f->rates)},
-        {"rates_hash", json_string(hash)},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        (void)json_object_set_new(object, all[i].key, all[i].value);
-}
-
-json_t *optimizer_flags_json(const optimizer_flags *f)
-{
-    json_t *object = json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s}", "kind", f->kind,
-                               "schedule", f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum,
-                               "clip", f->clip, "clip_value", f->clip_value, "average", f->average, "final_fraction",
-                               f->final_fraction, "warmup", (json_int_t)f->warmup, "accumulate",
-                               (json_int_t)f->accumulate, "loss_scale", f->loss_scale, "groups", f->groups);
-    if (object)
-        add_new_keys(object, f);
-    return object;
+    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s, "
+                     "s:i, s:f, s:f, s:f, s:I, s:I, s:s, s:s}",
+                     "kind", f->kind, "schedule", f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum,
+                     "clip", f->clip, "clip_value", f->clip_value, "average", f->average, "final_fraction",
+                     f->final_fraction, "warmup", (json_int_t)f->warmup, "accumulate", (json_int_t)f->accumulate,
+                     "loss_scale", f->loss_scale, "groups", f->groups, "nesterov", f->nesterov, "beta1", f->beta1,
+                     "beta2", f->beta2, "epsilon", f->epsilon, "epoch_steps", (json_int_t)f->epoch_steps, "update_top",
+                     (json_int_t)f->update_top, "rates", f->rates, "rates_hash", hash);
 }
 
 static bool is_beta(double value)
@@ -318,44 +280,46 @@ static bool is_beta(double value)
     return value == 0 || (value > 0 && value < 1);
 }
 
-/* Parses those keys. Checkpoints of earlier versions lack them; they keep their defaults. */
-static bool parse_new_keys(const json_t *object, optimizer_flags *out)
+static bool is_between(int64_t value, int64_t low, int64_t high)
 {
-    const char *rates = "", *hash = "0";
-    json_int_t epoch_steps = 0, update_top = 0;
-    if (json_unpack((json_t *)object, "{s?i, s?F, s?F, s?F, s?I, s?I, s?s, s?s}", "nesterov", &out->nesterov, "beta1",
-                    &out->beta1, "beta2", &out->beta2, "epsilon", &out->epsilon, "epoch_steps", &epoch_steps,
-                    "update_top", &update_top, "rates", &rates, "rates_hash", &hash) != 0)
-        return false;
-    out->epoch_steps = epoch_steps;
-    out->update_top = update_top;
-    out->rates_hash = strtoull(hash, NULL, 16);
-    snprintf(out->rates, sizeof out->rates, "%s", rates);
-    return strlen(rates) < sizeof out->rates && (out->nesterov == 0 || out->nesterov == 1) && is_beta(out->beta1) &&
-           is_beta(out->beta2) && out->epsilon >= 0 && epoch_steps >= 0 && epoch_steps <= 1 << 24 && update_top >= 0 &&
-           update_top <= 1 << 20;
+    return value >= low && value <= high;
+}
+
+static bool are_flags_valid(const optimizer_flags *f)
+{
+    return !isnan(scale_of(f->loss_scale)) && are_groups_valid(f->groups) && is_between(f->kind, 0, TUFF_MUON) &&
+           is_between(f->schedule, 0, 3) && is_between(f->accumulate, 1, 1 << 16) && is_between(f->nesterov, 0, 1) &&
+           is_beta(f->beta1) && is_beta(f->beta2) && f->epsilon >= 0 && is_between(f->epoch_steps, 0, 1 << 24) &&
+           is_between(f->update_top, 0, 1 << 20);
 }
 
 bool optimizer_flags_parse(const json_t *object, optimizer_flags *out)
 {
-    const char *loss_scale = "off", *groups = "";
-    json_int_t warmup = BY_DEFAULT, accumulate = 1;
+    const char *loss_scale = "off", *groups = "", *rates = "", *hash = "0";
+    json_int_t warmup = BY_DEFAULT, accumulate = 1, epoch_steps = 0, update_top = 0;
     *out = optimizer_flags_default();
     if (!object)
         return true;
-    if (json_unpack((json_t *)object, "{s:i, s:i, s:F, s:F, s:F, s:F, s:F, s:F, s:I, s:I, s:s, s:s}", "kind",
-                    &out->kind, "schedule", &out->schedule, "weight_decay", &out->weight_decay, "momentum",
+    if (json_unpack((json_t *)object,
+                    "{s:i, s:i, s:F, s:F, s:F, s:F, s:F, s:F, s:I, s:I, s:s, s:s, "
+                    "s?i, s?F, s?F, s?F, s?I, s?I, s?s, s?s}",
+                    "kind", &out->kind, "schedule", &out->schedule, "weight_decay", &out->weight_decay, "momentum",
                     &out->momentum, "clip", &out->clip, "clip_value", &out->clip_value, "average", &out->average,
                     "final_fraction", &out->final_fraction, "warmup", &warmup, "accumulate", &accumulate, "loss_scale",
-                    &loss_scale, "groups", &groups) != 0)
+                    &loss_scale, "groups", &groups, "nesterov", &out->nesterov, "beta1", &out->beta1, "beta2",
+                    &out->beta2, "epsilon", &out->epsilon, "epoch_steps", &epoch_steps, "update_top", &update_top,
+                    "rates", &rates, "rates_hash", &hash) != 0)
         return false;
     out->warmup = warmup;
     out->accumulate = accumulate;
+    out->epoch_steps = epoch_steps;
+    out->update_top = update_top;
+    out->rates_hash = strtoull(hash, NULL, 16);
     snprintf(out->loss_scale, sizeof out->loss_scale, "%s", loss_scale);
     snprintf(out->groups, sizeof out->groups, "%s", groups);
-    return !isnan(scale_of(loss_scale)) && strlen(groups) < sizeof out->groups && are_groups_valid(groups) &&
-           out->kind >= 0 && out->kind <= TUFF_MUON && out->schedule >= 0 && out->schedule < 4 && accumulate >= 1 &&
-           accumulate <= 1 << 16 && parse_new_keys(object, out);
+    snprintf(out->rates, sizeof out->rates, "%s", rates);
+    return strlen(loss_scale) < sizeof out->loss_scale && strlen(groups) < sizeof out->groups &&
+           strlen(rates) < sizeof out->rates && are_flags_valid(out);
 }
 
 /* The momentum given, or the default of the kind. */

@@ -124,17 +124,12 @@ static cli_end parse(const cli_verb *verb, int count, char **arguments, train_op
     return cli_parse(verb, options, sizeof options / sizeof *options, count, arguments, NULL);
 }
 
-static cli_end exit_with(int code)
-{
-    return (cli_end){.now = true, .code = code};
-}
-
 static cli_end check_same(const cli_verb *verb, const char *option, bool given, int64_t wanted, int64_t saved)
 {
     if (!given || wanted == saved)
         return (cli_end){0};
-    return exit_with(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; omit the option", option,
-                              (long long)wanted, (long long)saved));
+    return cli_exit(cli_fail(verb, EXIT_FAILED, "%s %lld: the checkpoint's model has %lld; omit the option", option,
+                             (long long)wanted, (long long)saved));
 }
 
 static cli_end check_model(const cli_verb *verb, const given_settings *given, int form, const model_config *requested,
@@ -154,8 +149,8 @@ static cli_end check_model(const cli_verb *verb, const given_settings *given, in
         {"--context", given->context, requested->context, saved->context},
     };
     if (given->form && form != (int)saved->form)
-        return exit_with(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; omit the option",
-                                  forms[form], forms[saved->form]));
+        return cli_exit(cli_fail(verb, EXIT_FAILED, "--form %s: the checkpoint's model is a %s; omit the option",
+                                 forms[form], forms[saved->form]));
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const cli_end end = check_same(verb, sizes[i].option, sizes[i].given, sizes[i].requested, sizes[i].saved);
         if (end.now)
@@ -176,9 +171,9 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
 {
     const size_t length = given->validate ? strlen(given->validate) : 0;
     if (given->validate && length == 0) /* an empty path means no validation in the settings */
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--validate is empty: expected a file or a fraction of the text"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--validate is empty: expected a file or a fraction of the text"));
     if (length >= sizeof settings->validate)
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--validate: path too long"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--validate: path too long"));
     if (given->validate && resumed && strcmp(settings->validate, given->validate) != 0) {
         if (settings->validate[0])
             fprintf(stderr,
@@ -196,8 +191,8 @@ static cli_end merge_validation(const cli_verb *verb, const given_settings *give
     if (given->validate)
         memcpy(settings->validate, given->validate, length + 1);
     if (!settings->validate[0] && (given->validate_every || given->patience))
-        return exit_with(cli_fail(verb, EXIT_USAGE, "%s needs --validate FILE or FRACTION",
-                                  given->patience ? "--patience" : "--validate-every"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "%s needs --validate FILE or FRACTION",
+                                 given->patience ? "--patience" : "--validate-every"));
     if (settings->validate_every == 0)
         settings->validate_every = settings->steps < 10 ? 1 : settings->steps / 10;
     return (cli_end){0};
@@ -225,7 +220,7 @@ static cli_end check_ignored(const cli_verb *verb, const given_settings *given, 
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].ignored)
-            return exit_with(cli_fail(verb, EXIT_USAGE, "%s", all[i].message));
+            return cli_exit(cli_fail(verb, EXIT_USAGE, "%s", all[i].message));
     return (cli_end){0};
 }
 
@@ -235,9 +230,9 @@ static cli_end check_changes(const cli_verb *verb, const given_settings *given, 
 {
     const bool scales = optimizer_flags_scales_loss(&saved->optimizer), averages = saved->optimizer.average > 0;
     if (given->optimizer.loss_scale && optimizer_flags_scales_loss(&requested->optimizer) && !scales)
-        return exit_with(cli_fail(verb, EXIT_FAILED,
-                                  "--loss-scale %s: the checkpoint has no loss scale to resume with; omit the option",
-                                  requested->optimizer.loss_scale));
+        return cli_exit(cli_fail(verb, EXIT_FAILED,
+                                 "--loss-scale %s: the checkpoint has no loss scale to resume with; omit the option",
+                                 requested->optimizer.loss_scale));
     if (given->precision && requested->precision == TUFF_PRECISION_F16 && saved->precision != TUFF_PRECISION_F16 &&
         !scales)
         fputs("the checkpoint has no loss scale to resume with: small gradients become 0 with --precision f16\n",
@@ -269,7 +264,7 @@ static cli_end merge_checkpoint(const cli_verb *verb, const given_settings *give
 {
     run_settings saved, *requested = &self->settings;
     if (run_settings_read(self->resume, &saved) != TUFF_OK)
-        return exit_with(cli_fail_library(verb, "cannot read the checkpoint"));
+        return cli_exit(cli_fail_library(verb, "cannot read the checkpoint"));
     cli_end end = check_model(verb, given, self->form, &requested->model, &saved.model);
     if (!end.now)
         end = check_changes(verb, given, requested, &saved);
@@ -313,13 +308,13 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (end.now)
         return end;
     if (out->data.count == 0)
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--data FILE is required"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--data FILE is required"));
     if (out->save_every > 0 && !out->save)
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--save-every needs --save FILE"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--save-every needs --save FILE"));
     if (!out->prompt[0])
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--prompt is empty: expected at least one byte"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--prompt is empty: expected at least one byte"));
     if (out->keep > 0 && !out->save)
-        return exit_with(cli_fail(verb, EXIT_USAGE, "--keep needs --save FILE"));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "--keep needs --save FILE"));
     if (out->resume)
         end = merge_checkpoint(verb, given, out);
     scale_f16(given, out);
@@ -333,7 +328,7 @@ static cli_end read_all(const cli_verb *verb, int count, char **arguments, given
     if (!end.now)
         end = check_ignored(verb, given, out, form);
     if (!end.now && model_config_complete(&out->settings.model, form) != TUFF_OK)
-        return exit_with(cli_fail(verb, EXIT_USAGE, "%s", tuff_error()));
+        return cli_exit(cli_fail(verb, EXIT_USAGE, "%s", tuff_error()));
     return end.now
                ? end
                : optimizer_flags_check_groups(verb, &given->optimizer, &out->settings.optimizer, &out->settings.model);

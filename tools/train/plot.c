@@ -126,10 +126,7 @@ plot_size plot_terminal_size(int64_t last_step)
         columns = window.ws_col;
         rows = window.ws_row;
     }
-    columns -= LABEL + 1; /* a line as wide as the terminal would wrap */
-    return (plot_size){.columns = columns < 8             ? 8
-                                  : columns > MAX_COLUMNS ? MAX_COLUMNS
-                                                          : columns,
+    return (plot_size){.columns = columns - LABEL - 1, /* a line as wide as the terminal would wrap */
                        .rows = rows >= 20   ? 10
                                : rows >= 10 ? 5
                                             : 3,

@@ -76,9 +76,8 @@ static cli_end check_pair(const cli_verb *verb, const run_file *a, const run_fil
     char path_a[PATH_SIZE], path_b[PATH_SIZE], name_a[64], name_b[64];
     if (may_be_one(a, b) || !find_path(a, path_a) || !find_path(b, path_b) || !is_one_file(path_a, path_b))
         return (cli_end){0};
-    return (cli_end){.now = true,
-                     .code = cli_fail(verb, EXIT_USAGE, "%s and %s are the same file, %s",
-                                      describe(a, name_a, sizeof name_a), describe(b, name_b, sizeof name_b), path_b)};
+    return cli_exit(cli_fail(verb, EXIT_USAGE, "%s and %s are the same file, %s", describe(a, name_a, sizeof name_a),
+                             describe(b, name_b, sizeof name_b), path_b));
 }
 
 cli_end run_files_check(const cli_verb *verb, const train_options *options)

@@ -3,6 +3,7 @@
 #include "tools/train/sampler.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -108,4 +109,20 @@ tuff_status sampler_next(text_sampler *self, int *byte)
     append(self, (int32_t)token);
     *byte = (int)token;
     return TUFF_OK;
+}
+
+int sampler_print(text_sampler *self, const cli_verb *verb, int64_t count)
+{
+    int code = EXIT_DONE;
+    fputs(self->options.prompt, stdout);
+    fflush(stdout);
+    for (int64_t i = 0; i < count && code == EXIT_DONE && !cli_is_interrupted(); i++) {
+        int byte;
+        if (sampler_next(self, &byte) != TUFF_OK)
+            code = cli_fail_library(verb, "cannot generate the next byte");
+        else if (putchar(byte) == EOF || fflush(stdout) != 0)
+            code = cli_fail(verb, EXIT_FAILED, "cannot write the text");
+    }
+    putchar('\n');
+    return code;
 }

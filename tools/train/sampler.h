@@ -3,6 +3,7 @@
 #ifndef TUFF_TOOLS_TRAIN_SAMPLER_H
 #define TUFF_TOOLS_TRAIN_SAMPLER_H
 
+#include "tools/cli/cli.h"
 #include "tools/model/model.h"
 
 typedef struct sampler_options {
@@ -28,5 +29,8 @@ tuff_status sampler_create(tuff_device *device, language_model *model, const sam
 void sampler_destroy(text_sampler *self);
 /* Generates the next byte and appends it to the window. */
 tuff_status sampler_next(text_sampler *self, int *byte);
+/* Prints the prompt, the next `count` bytes, each as soon as it is generated, and a newline. Ctrl-C ends the text.
+   Returns an exit code. */
+int sampler_print(text_sampler *self, const cli_verb *verb, int64_t count);
 
 #endif

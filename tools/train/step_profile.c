@@ -1,5 +1,5 @@
-/* A step runs even if the device has no timestamps. Only the first few batches of a step are timed, and stand for
-   all. */
+/* A step runs even if the device has no timestamps. Only the first TIMED_BATCHES batches of a step are timed; the
+   others are assumed to take as long. */
 #include "tools/train/step_profile.h"
 
 #include <stdio.h>

@@ -458,7 +458,7 @@ static bool has_averages(const training *self)
 
 static void print_summary(const training *self, int64_t first)
 {
-    const double seconds = (double)(tuff__nanoseconds() - self->progress.begin) * 1e-9;
+    const double seconds = tuff__seconds_since(self->progress.begin);
     const double tokens = (double)(self->done - first) * (double)self->progress.tokens_per_step;
     const run_state *state = &self->options.settings.state;
     const bool early = self->done < self->options.settings.steps;
@@ -542,19 +542,11 @@ static int print_sample(training *self)
                                      .seed = self->options.settings.seed,
                                      .compile = compile_options(self)};
     text_sampler sampler;
-    int byte, code = EXIT_DONE;
     if (self->options.sample == 0 || cli_is_interrupted())
         return EXIT_DONE;
     if (sampler_create(self->device, &self->model, &options, &sampler) != TUFF_OK)
         return cli_fail_library(&verb_train, "cannot compile the model for the sample");
-    fputs(self->options.prompt, stdout);
-    for (int64_t i = 0; i < self->options.sample && code == EXIT_DONE && !cli_is_interrupted(); i++) {
-        if (sampler_next(&sampler, &byte) != TUFF_OK)
-            code = cli_fail_library(&verb_train, "cannot generate the sample");
-        else if (putchar(byte) == EOF || fflush(stdout) != 0)
-            code = cli_fail(&verb_train, EXIT_FAILED, "cannot write the sample");
-    }
-    putchar('\n');
+    const int code = sampler_print(&sampler, &verb_train, self->options.sample);
     sampler_destroy(&sampler);
     return code;
 }

@@ -24,44 +24,44 @@ static tuff_status fill(void *user, tuff_sample *sample)
 
 /* Whether the text is a number such as "0.1", or "10%", which is rejected rather than taken for a file name. A file of
    such a name can be given as "./0.1". */
-static bool is_number(const char *from, double *number)
+static bool is_number(const char *source, double *number)
 {
     char *end;
-    *number = strtod(from, &end);
-    return end != from && (*end == 0 || strcmp(end, "%") == 0);
+    *number = strtod(source, &end);
+    return end != source && (*end == 0 || strcmp(end, "%") == 0);
 }
 
-bool validation_reads_file(const char *from)
+bool validation_reads_file(const char *source)
 {
     double number;
-    return *from && !is_number(from, &number);
+    return *source && !is_number(source, &number);
 }
 
-static bool is_fraction(const char *from, double number)
+static bool is_fraction(const char *source, double number)
 {
-    return number > 0 && number < 1 && !strchr(from, '%');
+    return number > 0 && number < 1 && !strchr(source, '%');
 }
 
-tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window)
+tuff_status validation_split(validation *self, const char *source, corpus *training, corpus *held_out, int64_t window)
 {
     double fraction;
-    if (!*from)
+    if (!*source)
         return FAIL(TUFF_E_USAGE, "--validate is empty: expected a file or a fraction of the text");
-    if (!is_number(from, &fraction)) {
-        TRY(corpus_read(&(cli_strings){.items = &from, .count = 1}, 2, &self->text));
+    if (!is_number(source, &fraction)) {
+        TRY(corpus_read(&(cli_strings){.items = &source, .count = 1}, 2, &self->text));
         *held_out = self->text;
         return TUFF_OK;
     }
-    if (!is_fraction(from, fraction))
+    if (!is_fraction(source, fraction))
         return FAIL(
             TUFF_E_USAGE,
-            "--validate %s: expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./%s", from,
-            from);
+            "--validate %s: expected a fraction between 0 and 1, such as 0.1; for a file of that name, give ./%s",
+            source, source);
     const size_t size = (size_t)ceil(fraction * (double)training->size);
     if (size < 2 || training->size - size < (size_t)window)
         return FAIL(TUFF_E_USAGE,
-                    "--validate %s: holding out %zu of %zu bytes leaves %zu to train on, but a window needs %lld", from,
-                    size, training->size, training->size - size, (long long)window);
+                    "--validate %s: holding out %zu of %zu bytes leaves %zu to train on, but a window needs %lld",
+                    source, size, training->size, training->size - size, (long long)window);
     training->size -= size;
     *held_out = (corpus){.bytes = training->bytes + training->size, .size = size};
     return TUFF_OK;

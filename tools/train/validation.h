@@ -23,10 +23,10 @@ typedef struct validation {
 } validation;
 
 /* Whether --validate names a file, not a fraction. "": neither. */
-bool validation_reads_file(const char *from);
+bool validation_reads_file(const char *source);
 /* Opens the text for validation: a file, or a fraction such as "0.1" of the end of the training text, which is
    shortened by it. window: minimum number of bytes that remain for training. */
-tuff_status validation_split(validation *self, const char *from, corpus *training, corpus *held_out, int64_t window);
+tuff_status validation_split(validation *self, const char *source, corpus *training, corpus *held_out, int64_t window);
 /* Compiles the forward pass. settings (which holds the run's best loss and patience), model and optimizer must outlive
    self. If the optimizer keeps averages of the weights, these are validated, and the best weights are averages too. */
 tuff_status validation_open(validation *self, tuff_device *device, language_model *model, tuff_optimizer *optimizer,
