@@ -8,33 +8,7 @@
 
 enum { TENSORS = 48, COLUMNS = 768, ROWS = 3376, QUICK_ROWS = 8, PART = 1 << 20 };
 
-typedef struct adamw {
-    tuff_parameters *parameters;
-    tuff_optimizer *optimizer;
-    tuff_graph *graph;
-    tuff_plan *plan;
-} adamw;
-
-static void adamw_destroy(void *object)
-{
-    adamw *self = object;
-    tuff_plan_destroy(self->plan);
-    tuff_graph_destroy(self->graph);
-    tuff_optimizer_destroy(self->optimizer);
-    tuff_parameters_destroy(self->parameters);
-    tuff__free(self);
-}
-
-static tuff_status adamw_run(void *object, int count, bench_sample *sample)
-{
-    adamw *self = object;
-    (void)sample;
-    for (int i = 0; i < count; i++)
-        TRY(tuff_plan_run(self->plan));
-    return tuff_plan_wait(self->plan);
-}
-
-static tuff_status make_parameters(adamw *self, tuff_device *device, int64_t rows)
+static tuff_status make_parameters(bench_training *self, int64_t rows)
 {
     char names[TENSORS][16];
     tuff_parameter_spec specs[TENSORS];
@@ -42,8 +16,8 @@ static tuff_status make_parameters(adamw *self, tuff_device *device, int64_t row
         snprintf(names[i], sizeof names[i], "w%d", i);
         specs[i] = (tuff_parameter_spec){.name = names[i], .shape = TUFF_SHAPE(rows, COLUMNS)};
     }
-    self->parameters = tuff_parameters_create(device, specs, TENSORS);
-    return self->parameters ? TUFF_OK : tuff_last_status();
+    self->model.parameters = tuff_parameters_create(self->device, specs, TENSORS);
+    return self->model.parameters ? TUFF_OK : tuff_last_status();
 }
 
 /* Fills an array with arbitrary values, part by part. */
@@ -61,15 +35,15 @@ static tuff_status fill(tuff_array *array, const float *values)
     return TUFF_OK;
 }
 
-static tuff_status fill_all(const adamw *self)
+static tuff_status fill_all(const bench_training *self)
 {
     float *values = tuff__alloc(PART * sizeof *values);
     if (!values)
         return TUFF_E_OOM_HOST;
     bench_fill(values, PART, 3);
     tuff_status status = TUFF_OK;
-    for (int i = 0; i < self->parameters->slab_count && status == TUFF_OK; i++) {
-        status = fill(self->parameters->slabs[i].array, values);
+    for (int i = 0; i < self->model.parameters->slab_count && status == TUFF_OK; i++) {
+        status = fill(self->model.parameters->slabs[i].array, values);
         if (status == TUFF_OK)
             status = fill(self->optimizer->gradient_ranges[i].accumulated, values);
     }
@@ -78,11 +52,11 @@ static tuff_status fill_all(const adamw *self)
 }
 
 /* The update of an accumulated step reads gradients that are already in memory. */
-static tuff_status make_plan(adamw *self, tuff_device *device)
+static tuff_status make_plan(bench_training *self)
 {
     const tuff_optimizer_options options = {.learning_rate = 1e-3, .weight_decay = 0.1, .accumulate = 2};
-    self->optimizer = tuff_optimizer_create(self->parameters, &options);
-    self->graph = self->optimizer ? tuff_graph_create(device) : NULL;
+    self->optimizer = tuff_optimizer_create(self->model.parameters, &options);
+    self->graph = self->optimizer ? tuff_graph_create(self->device) : NULL;
     if (!self->graph)
         return tuff_last_status();
     TRY(tuff_optimizer_update(self->optimizer, self->graph, NULL));
@@ -93,18 +67,14 @@ static tuff_status make_plan(adamw *self, tuff_device *device)
 
 tuff_status bench_adamw_add(bench *self, bench_work *work)
 {
-    bench_implementation *item = bench_add(work, BENCH_TUFF, "tuff");
-    adamw *made = item ? tuff__calloc(1, sizeof *made) : NULL;
+    bench_training *made = bench_update_begin(self, work, &(bench_job){.batch = 0}, "tuff");
     tuff_plan_info info;
     if (!made)
         return tuff_last_status();
-    item->self = made;
-    item->destroy = adamw_destroy;
-    item->run = adamw_run;
-    TRY(make_parameters(made, self->device, self->quick ? QUICK_ROWS : ROWS));
-    TRY(make_plan(made, self->device));
+    TRY(make_parameters(made, self->quick ? QUICK_ROWS : ROWS));
+    TRY(make_plan(made));
     TRY(tuff_plan_describe(made->plan, &info));
-    bench_add_fact(work, "slabs", made->parameters->slab_count, "");
+    bench_add_fact(work, "slabs", made->model.parameters->slab_count, "");
     bench_add_fact(work, "dispatches", (double)info.dispatch_count, "");
     return TUFF_OK;
 }

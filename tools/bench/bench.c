@@ -145,9 +145,9 @@ static int run_bench(int count, char **arguments)
     if (!end.now && code == EXIT_DONE)
         code = check_suites(&self);
     if (!end.now && code == EXIT_DONE) {
-        cli_catch_interrupt();
         code = open_all(&self);
         if (code == EXIT_DONE) {
+            cli_catch_interrupt(); /* only now: Ctrl-C ends a wait for a peer that never answers */
             bench_report_begin(&self);
             code = run_suites(&self);
             bench_report_end(&self);

@@ -36,7 +36,7 @@ typedef enum bench_kind {
 typedef struct bench_implementation {
     char name[64];
     bench_kind kind;
-    double operations, bytes; /* of one run; 0: as in the work */
+    double operations, bytes; /* of one run: those of the work, except for peaks */
     /* Does the work `count` times and waits for the end. Fills *sample if it measures the time itself, else leaves it
        0. */
     tuff_status (*run)(void *self, int count, bench_sample *sample);
@@ -73,8 +73,6 @@ typedef struct bench_work {
 struct bench_peak; /* peak.c */
 struct bench_peer; /* peer.c */
 
-typedef enum bench_format { BENCH_TEXT, BENCH_JSON } bench_format;
-
 typedef struct bench {
     cli_strings suites, wanted, skipped, peer_commands;
     const char *device_name, *markdown_path, *clblast_folder, *graph; /* graph: a graph file; NULL: none */
@@ -98,11 +96,9 @@ typedef struct bench {
 tuff_status bench_run_work(bench *self, bench_work *work, tuff_status built);
 /* Starts a work. Returns false if --only excludes it. */
 bool bench_begin(const bench *self, bench_work *work, const char *suite, const char *format, ...) PRINTF_LIKE(4, 5);
-/* Adds an implementation. Returns NULL, after FAIL, if there are too many. */
+/* Adds an implementation of a work whose amounts are known. Returns NULL, after FAIL, if there are too many. */
 bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *name);
 void bench_add_fact(bench_work *work, const char *name, double value, const char *unit);
-/* Target duration of a sample, in seconds. */
-double bench_sample_seconds(const bench *self);
 
 /* Values in [-1, 1) that depend only on seed and index, so that they are the same for every implementation; bench/peers
    has the same function. */

@@ -84,28 +84,28 @@ static tuff_status read_all(const char *folder, DIR *entries, tuned *all, int *c
 static const char *name_of_parameters(const char *kernel)
 {
     static const struct {
-        const char *tuning_session, *parameters;
+        const char *tuner, *parameters;
     } names[] = {
         {"CopyMatrixFast", "Copy"},           {"CopyPadMatrix", "Pad"},
         {"TransposeMatrixFast", "Transpose"}, {"TransposePadMatrix", "Padtranspose"},
         {"XgemmDirectTN", "XgemmDirect"},     {"gemm_kernel_selection", "GemmRoutine"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(kernel, names[i].tuning_session) == 0)
+        if (strcmp(kernel, names[i].tuner) == 0)
             return names[i].parameters;
     return kernel;
 }
 
-static tuff_status apply(const bench *self, const tuned *plan_pair)
+static tuff_status apply(const bench *self, const tuned *result)
 {
     char text[1024];
     const char *names[MAX_PARAMETERS];
     size_t values[MAX_PARAMETERS], count = 0;
-    snprintf(text, sizeof text, "%s", plan_pair->parameters);
+    snprintf(text, sizeof text, "%s", result->parameters);
     for (char *word = strtok(text, " "); word && count < MAX_PARAMETERS; word = strtok(NULL, " ")) {
         char *sign = strchr(word, '=');
         if (!sign)
-            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: unexpected word \"%s\"", plan_pair->kernel, word);
+            return FAIL(TUFF_E_FORMAT, "CLBlast: %s: unexpected word \"%s\"", result->kernel, word);
         *sign = 0;
         if (strcmp(word, "PRECISION") == 0) /* not a parameter of the kernel */
             continue;
@@ -113,11 +113,10 @@ static tuff_status apply(const bench *self, const tuned *plan_pair)
         values[count++] = strtoul(sign + 1, NULL, 10);
     }
     enum { SINGLE = 32 };
-    const int error = tuff__clblast.override(self->device->handle->id, name_of_parameters(plan_pair->kernel), SINGLE,
+    const int error = tuff__clblast.override(self->device->handle->id, name_of_parameters(result->kernel), SINGLE,
                                              count, names, values);
-    return error == 0
-               ? TUFF_OK
-               : FAIL(TUFF_E_USAGE, "CLBlast: cannot set the parameters of %s: error %d", plan_pair->kernel, error);
+    return error == 0 ? TUFF_OK
+                      : FAIL(TUFF_E_USAGE, "CLBlast: cannot set the parameters of %s: error %d", result->kernel, error);
 }
 
 tuff_status bench_clblast_tune(const bench *self, const char *folder)

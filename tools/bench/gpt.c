@@ -135,7 +135,7 @@ static tuff_status add_host_time(const bench *self, bench_work *work, bench_trai
     const double thread = thread_seconds();
     const uint64_t begin = tuff__nanoseconds();
     TRY(item.run(training, steps, NULL));
-    const double wall = (double)(tuff__nanoseconds() - begin) * 1e-9 / steps;
+    const double wall = tuff__seconds_since(begin) / steps;
     const double host = (thread_seconds() - thread) / steps;
     bench_add_fact(work, "host time a step", host, "s");
     bench_add_fact(work, "host time of the step", host / wall * 100, "%");
@@ -155,20 +155,6 @@ static tuff_status add_kernel_share(bench_work *work, bench_training *training)
                  high = shares[0] < shares[1] ? shares[1] : shares[0];
     const double median = shares[2] < low ? low : shares[2] > high ? high : shares[2];
     bench_add_fact(work, "inside kernels", median * 100, "%");
-    return TUFF_OK;
-}
-
-static tuff_status add_plan_facts(bench_work *work, const bench_training *fused, const bench_training *unfused)
-{
-    const bench_training *const plans[] = {fused, unfused};
-    const char *const names[][2] = {{"dispatches", "memory of intermediates, peak"},
-                                    {"dispatches, unfused", "memory of intermediates, unfused"}};
-    for (int i = 0; i < 2; i++) {
-        tuff_plan_info info;
-        TRY(tuff_plan_describe(plans[i]->plan, &info));
-        bench_add_fact(work, names[i][0], info.dispatch_count, "");
-        bench_add_fact(work, names[i][1], (double)info.memory_peak, "B");
-    }
     return TUFF_OK;
 }
 
@@ -201,7 +187,7 @@ static tuff_status add_forms(bench *self, bench_work *work, const bench_job *job
     if (self->info.device_class != TUFF_DEVICE_GPU_DISCRETE)
         TRY(add_plain(self, work, job));
 #endif
-    TRY(add_plan_facts(work, fused, unfused));
+    TRY(bench_plan_pair_facts(work, fused->plan, unfused->plan));
     if (strcmp(self->info.selector, "reference") == 0)
         return TUFF_OK;
     TRY(add_host_time(self, work, fused));

@@ -97,21 +97,15 @@ static tuff_status add_file(bench *self, bench_work *work, const char *name, con
     const model_options description = {
         .file = self->graph, .precision = self->precision, .has_precision = self->has_precision};
     TRY(model_plans_open(self->device, &description, options, &made->plans));
-    made->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    made->compile_seconds = tuff__seconds_since(begin);
     *out = made;
     return first_run(made);
 }
 
 static tuff_status add_facts(bench_work *work, const bench_file *fused, const bench_file *unfused)
 {
-    tuff_plan_info info, other;
-    TRY(tuff_plan_describe(fused->plans.items[0].plan, &info));
-    TRY(tuff_plan_describe(unfused->plans.items[0].plan, &other));
     bench_add_fact(work, "compile", fused->compile_seconds, "s");
-    bench_add_fact(work, "dispatches", info.dispatch_count, "");
-    bench_add_fact(work, "memory of intermediates, peak", (double)info.memory_peak, "B");
-    bench_add_fact(work, "dispatches, unfused", other.dispatch_count, "");
-    bench_add_fact(work, "memory of intermediates, unfused", (double)other.memory_peak, "B");
+    TRY(bench_plan_pair_facts(work, fused->plans.items[0].plan, unfused->plans.items[0].plan));
     work->result_count = fused->count < unfused->count ? fused->count : unfused->count;
     if (work->result_count == 0)
         bench_add_fact(work, "outputs compared", 0, "");

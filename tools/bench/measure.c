@@ -40,10 +40,7 @@ bool bench_begin(const bench *self, bench_work *work, const char *suite, const c
     va_end(list);
     const size_t length = strlen(work->name);
     snprintf(work->name + length, sizeof work->name - length, "%s", names[self->precision]);
-    for (int i = 0; i < self->wanted.count; i++)
-        if (strstr(work->name, self->wanted.items[i]))
-            return true;
-    return self->wanted.count == 0;
+    return self->wanted.count == 0 || cli_is_any_part(&self->wanted, work->name);
 }
 
 bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *name)
@@ -53,7 +50,7 @@ bench_implementation *bench_add(bench_work *work, bench_kind kind, const char *n
         return NULL;
     }
     bench_implementation *item = &work->items[work->count++];
-    *item = (bench_implementation){.kind = kind};
+    *item = (bench_implementation){.kind = kind, .operations = work->operations, .bytes = work->bytes};
     snprintf(item->name, sizeof item->name, "%s", name);
     return item;
 }
@@ -77,7 +74,8 @@ static void free_implementations(bench_work *work)
     }
 }
 
-double bench_sample_seconds(const bench *self)
+/* Target duration of a sample. */
+static double sample_seconds(const bench *self)
 {
     return self->quick ? 2e-3 : 20e-3;
 }
@@ -93,7 +91,7 @@ static tuff_status take_sample(bench_implementation *item, int count, bench_samp
     const double processor = processor_seconds();
     const uint64_t begin = tuff__nanoseconds();
     TRY(item->run(item->self, count, &kept));
-    const double seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    const double seconds = tuff__seconds_since(begin);
     if (kept.seconds <= 0)
         kept = (bench_sample){.seconds = seconds, .processor = processor_seconds() - processor};
     *out = (bench_sample){kept.seconds / count, kept.processor / count};
@@ -108,7 +106,7 @@ static tuff_status warm_up(const bench *self, bench_implementation *item)
     TRY(take_sample(item, 1, &one));
     if (one.seconds < 1)
         TRY(take_sample(item, 1, &one));
-    const double count = ceil(bench_sample_seconds(self) / fmax(one.seconds, 1e-9));
+    const double count = ceil(sample_seconds(self) / fmax(one.seconds, 1e-9));
     item->repeat = count < 1 ? 1 : count > MAX_REPEATS ? MAX_REPEATS : (int)count;
     item->rounds = (int)self->round_count;
     if (one.seconds > SLOW_SECONDS && item->rounds > SLOW_ROUNDS)
@@ -223,25 +221,15 @@ static double ratio_of(const bench_implementation *item, const bench_implementat
     return quantile(values, count, 0.5);
 }
 
-static double operations_of(const bench_work *work, const bench_implementation *item)
-{
-    return item->operations > 0 ? item->operations : work->operations;
-}
-
-static double bytes_of(const bench_work *work, const bench_implementation *item)
-{
-    return item->bytes > 0 ? item->bytes : work->bytes;
-}
-
 static void compute_ratios(const bench_work *work, bench_implementation *item, double *values)
 {
     item->ratio = ratio_of(item, &work->items[0], values);
     for (int i = 0; i < work->count; i++) {
         const bench_implementation *peak = &work->items[i];
         if (peak->kind == BENCH_FLOPS)
-            item->flops_fraction = operations_of(work, item) / peak->operations / ratio_of(item, peak, values);
+            item->flops_fraction = item->operations / peak->operations / ratio_of(item, peak, values);
         if (peak->kind == BENCH_BYTES)
-            item->bytes_fraction = bytes_of(work, item) / peak->bytes / ratio_of(item, peak, values);
+            item->bytes_fraction = item->bytes / peak->bytes / ratio_of(item, peak, values);
     }
 }
 
@@ -258,21 +246,13 @@ static tuff_status evaluate(const bench *self, bench_work *work)
     return TUFF_OK;
 }
 
-static bool is_skipped(const bench *self, const bench_implementation *item)
-{
-    for (int i = 0; i < self->skipped.count; i++)
-        if (strstr(item->name, self->skipped.items[i]))
-            return true;
-    return false;
-}
-
 /* Removes skipped implementations, except the first, which the others are compared with. */
 static void remove_skipped(const bench *self, bench_work *work)
 {
     int kept = 1;
     for (int i = 1; i < work->count; i++) {
         bench_implementation *item = &work->items[i];
-        if (!is_skipped(self, item))
+        if (!cli_is_any_part(&self->skipped, item->name))
             work->items[kept++] = *item;
         else if (item->destroy)
             item->destroy(item->self);

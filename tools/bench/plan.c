@@ -275,6 +275,20 @@ tuff_status bench_plan_facts(bench_work *work)
     return TUFF_OK;
 }
 
+tuff_status bench_plan_pair_facts(bench_work *work, const tuff_plan *fused, const tuff_plan *unfused)
+{
+    const tuff_plan *const plans[] = {fused, unfused};
+    static const char *const names[][2] = {{"dispatches", "memory of intermediates, peak"},
+                                           {"dispatches, unfused", "memory of intermediates, unfused"}};
+    for (int i = 0; i < 2; i++) {
+        tuff_plan_info info;
+        TRY(tuff_plan_describe(plans[i], &info));
+        bench_add_fact(work, names[i][0], info.dispatch_count, "");
+        bench_add_fact(work, names[i][1], (double)info.memory_peak, "B");
+    }
+    return TUFF_OK;
+}
+
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *problem)
 {
     TRY(bench_plan_add(self, work, "tuff", TUFF_FUSE_ALL, build, problem));

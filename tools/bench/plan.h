@@ -57,6 +57,8 @@ tuff_status bench_plan_add_tuned(bench *self, bench_work *work, bench_builder bu
 tuff_status bench_plan_add_clblast(bench *self, bench_work *work, bench_builder build, const void *problem);
 /* Adds facts about the plan of the implementation added last: dispatches, memory. */
 tuff_status bench_plan_facts(bench_work *work);
+/* Adds facts about a plan and its unfused form: dispatches, memory. */
+tuff_status bench_plan_pair_facts(bench_work *work, const tuff_plan *fused, const tuff_plan *unfused);
 /* Adds "tuff", "tuff, tuned" if --tune requests it, and "tuff, unfused". */
 tuff_status bench_plan_add_both(bench *self, bench_work *work, bench_builder build, const void *problem);
 

@@ -26,7 +26,7 @@ static const char *number_text(double value, int digits, char *buffer, size_t si
         snprintf(buffer, size, "-");
     return buffer;
 }
-#define NUMBER_TEXT(value, digits) number_text((value), (digits), (char[32]){0}, 32)
+#define RATE_TEXT(value, digits) number_text((value), (digits), (char[32]){0}, 32)
 
 static const char *fact_text(const bench_fact *fact, char *buffer, size_t size)
 {
@@ -45,20 +45,19 @@ static bool is_peak(const bench_implementation *item)
 }
 
 /* Rate in 1e9 per second; 0 for a peak that measures the other quantity. */
-static double rate_of(const bench_implementation *item, double of_item, double of_work, bench_kind other)
+static double rate_of(const bench_implementation *item, double amount, bench_kind other)
 {
-    const double amount = of_item > 0 ? of_item : of_work;
     return item->kind == other ? 0 : amount / item->figures.median * 1e-9;
 }
 
-static double flops_of(const bench_work *work, const bench_implementation *item)
+static double flops_of(const bench_implementation *item)
 {
-    return rate_of(item, item->operations, work->operations, BENCH_BYTES);
+    return rate_of(item, item->operations, BENCH_BYTES);
 }
 
-static double bytes_of(const bench_work *work, const bench_implementation *item)
+static double bytes_of(const bench_implementation *item)
 {
-    return rate_of(item, item->bytes, work->bytes, BENCH_FLOPS);
+    return rate_of(item, item->bytes, BENCH_FLOPS);
 }
 
 /* Cells of an implementation's row. Peaks have neither fractions nor a ratio; the first row has no ratio. */
@@ -87,8 +86,8 @@ static void print_text(const bench *self, const bench_work *work)
         fill_cells(work, i, &row);
         printf("%-32s %-26s %11s %11s %4.0f %% %11s %8s %7s %8s %7s %7s\n", i == 0 ? work->name : "", item->name,
                SECONDS_TEXT(item->figures.median), SECONDS_TEXT(item->figures.minimum), item->figures.spread * 100,
-               SECONDS_TEXT(item->figures.processor), NUMBER_TEXT(flops_of(work, item), 1), row.flops_fraction,
-               NUMBER_TEXT(bytes_of(work, item), 1), row.bytes_fraction, row.ratio);
+               SECONDS_TEXT(item->figures.processor), RATE_TEXT(flops_of(item), 1), row.flops_fraction,
+               RATE_TEXT(bytes_of(item), 1), row.bytes_fraction, row.ratio);
     }
     for (int i = 0; i < work->fact_count; i++)
         printf("    %-40s %s\n", work->facts[i].name, FACT_TEXT(&work->facts[i]));
@@ -111,25 +110,25 @@ static void write_markdown(const bench *self, const bench_work *work)
         fill_cells(work, i, &row);
         fprintf(out, "| %s | %s | %s | %s | %.0f %% | %s | %s | %s | %s | %s | %s |\n", i == 0 ? work->name : "",
                 item->name, SECONDS_TEXT(item->figures.median), SECONDS_TEXT(item->figures.minimum),
-                item->figures.spread * 100, SECONDS_TEXT(item->figures.processor), NUMBER_TEXT(flops_of(work, item), 1),
-                row.flops_fraction, NUMBER_TEXT(bytes_of(work, item), 1), row.bytes_fraction, row.ratio);
+                item->figures.spread * 100, SECONDS_TEXT(item->figures.processor), RATE_TEXT(flops_of(item), 1),
+                row.flops_fraction, RATE_TEXT(bytes_of(item), 1), row.bytes_fraction, row.ratio);
     }
     for (int i = 0; i < work->fact_count; i++)
         fprintf(out, "| | %s: %s | | | | | | | | | |\n", work->facts[i].name, FACT_TEXT(&work->facts[i]));
     fflush(out);
 }
 
-static void print_json_implementation(const bench_work *work, const bench_implementation *item, bool last)
+static void print_json_implementation(const bench_implementation *item, bool last)
 {
     static const char *const kinds[] = {"tuff", "peer", "peak", "peak"};
-    printf("      {\"name\": ");
-    cli_print_json_text(item->name);
-    printf(", \"kind\": \"%s\", \"median\": %.6g, \"minimum\": %.6g, \"spread\": %.4g, \"processor\": %.6g, "
+    printf("      {");
+    cli_print_json_member("name", item->name, ", ");
+    printf("\"kind\": \"%s\", \"median\": %.6g, \"minimum\": %.6g, \"spread\": %.4g, \"processor\": %.6g, "
            "\"rounds\": %d, \"runs_per_sample\": %d, \"gflops\": %.5g, \"gbytes\": %.5g, \"of_flops_peak\": %.4g, "
            "\"of_copy_peak\": %.4g, \"ratio\": %.4g,\n       \"samples\": [",
            kinds[item->kind], item->figures.median, item->figures.minimum, item->figures.spread,
-           item->figures.processor, item->rounds, item->repeat, flops_of(work, item), bytes_of(work, item),
-           item->flops_fraction, item->bytes_fraction, item->ratio);
+           item->figures.processor, item->rounds, item->repeat, flops_of(item), bytes_of(item), item->flops_fraction,
+           item->bytes_fraction, item->ratio);
     for (int i = 0; i < item->rounds; i++)
         printf("%s%.6g", i > 0 ? ", " : "", item->samples[i].seconds);
     printf("]}%s\n", last ? "" : ",");
@@ -137,11 +136,10 @@ static void print_json_implementation(const bench_work *work, const bench_implem
 
 static void print_json(const bench *self, const bench_work *work)
 {
-    printf("  %s{\"suite\": ", self->printed > 0 ? "," : "");
-    cli_print_json_text(work->suite);
-    printf(", \"work\": ");
-    cli_print_json_text(work->name);
-    printf(", \"operations\": %.17g, \"bytes\": %.17g,\n    \"facts\": {", work->operations, work->bytes);
+    printf("  %s{", self->printed > 0 ? "," : "");
+    cli_print_json_member("suite", work->suite, ", ");
+    cli_print_json_member("work", work->name, ", ");
+    printf("\"operations\": %.17g, \"bytes\": %.17g,\n    \"facts\": {", work->operations, work->bytes);
     for (int i = 0; i < work->fact_count; i++) {
         fputs(i > 0 ? ", " : "", stdout);
         cli_print_json_text(work->facts[i].name);
@@ -149,7 +147,7 @@ static void print_json(const bench *self, const bench_work *work)
     }
     printf("},\n    \"implementations\": [\n");
     for (int i = 0; i < work->count; i++)
-        print_json_implementation(work, &work->items[i], i + 1 == work->count);
+        print_json_implementation(&work->items[i], i + 1 == work->count);
     printf("    ]}\n");
     fflush(stdout);
 }
@@ -192,17 +190,12 @@ static int list_missing(const bench *self, const char **out)
 
 static void begin_json(const bench *self, const char *const *missing, int missing_count)
 {
-    printf("{\"tuff\": \"%s\", \"rounds\": %" PRId64 ", \"device\": {\"selector\": ", tuff_version(),
-           self->round_count);
-    cli_print_json_text(self->info.selector);
-    printf(", \"name\": ");
-    cli_print_json_text(self->info.name);
-    printf(", \"driver\": ");
-    cli_print_json_text(self->info.driver);
-    printf(", \"api\": ");
-    cli_print_json_text(self->info.api);
-    printf(", \"compute_units\": %" PRIu32 "},\n\"load\": %.2f, \"absent\": [", self->info.compute_units,
-           load_before());
+    printf("{\"tuff\": \"%s\", \"rounds\": %" PRId64 ", \"device\": {", tuff_version(), self->round_count);
+    cli_print_json_member("selector", self->info.selector, ", ");
+    cli_print_json_member("name", self->info.name, ", ");
+    cli_print_json_member("driver", self->info.driver, ", ");
+    cli_print_json_member("api", self->info.api, ", ");
+    printf("\"compute_units\": %" PRIu32 "},\n\"load\": %.2f, \"absent\": [", self->info.compute_units, load_before());
     for (int i = 0; i < missing_count; i++) {
         fputs(i > 0 ? ", " : "", stdout);
         cli_print_json_text(missing[i]);

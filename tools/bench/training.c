@@ -100,7 +100,7 @@ static tuff_status compile(bench_training *self, const tuff_compile_options *opt
     TRY(tuff_device_counters_get(self->device, &before));
     const uint64_t begin = tuff__nanoseconds();
     self->plan = self->graph ? tuff_compile(self->graph, options) : NULL;
-    self->compile_seconds = (double)(tuff__nanoseconds() - begin) * 1e-9;
+    self->compile_seconds = tuff__seconds_since(begin);
     TRY(tuff_device_counters_get(self->device, &after));
     self->fresh_programs = after.programs_compiled - before.programs_compiled;
     return self->plan ? TUFF_OK : tuff_last_status();
@@ -159,6 +159,14 @@ static tuff_status update_run(void *object, int count, bench_sample *sample)
     return tuff_plan_wait(self->plan);
 }
 
+bench_training *bench_update_begin(bench *self, bench_work *work, const bench_job *job, const char *name)
+{
+    bench_training *made = add(self, work, job, name);
+    if (made)
+        work->items[work->count - 1].run = update_run;
+    return made;
+}
+
 /* Adds the sum of parameter · gradient to the loss; its gradient with respect to the parameter is the array of
    gradients. */
 static tuff_status add_term(bench_training *self, int index, int64_t *offset, tuff_tensor **loss)
@@ -195,12 +203,11 @@ static tuff_status fill_gradients(bench_training *self, int64_t count)
 
 tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job, const char *name, tuff_fuse_mode fuse)
 {
-    bench_training *made = add(self, work, job, name);
+    bench_training *made = bench_update_begin(self, work, job, name);
     tuff_tensor *loss = NULL;
     int64_t offset = 0;
     if (!made)
         return tuff_last_status();
-    work->items[work->count - 1].run = update_run;
     TRY(make_model(made));
     TRY(fill_gradients(made, model_parameter_count(&made->job.config)));
     made->graph = tuff_graph_create(made->device);

@@ -43,6 +43,8 @@ int32_t *bench_windows(const bench_job *job, size_t *size);
 /* Adds a training step, after running the first BENCH_LOSSES steps. */
 tuff_status bench_training_add(bench *self, bench_work *work, const bench_job *job, const char *name,
                                const tuff_compile_options *options, bench_training **out);
+/* Adds an implementation that only runs a plan, which is still to be made. NULL on failure. */
+bench_training *bench_update_begin(bench *self, bench_work *work, const bench_job *job, const char *name);
 /* Adds the optimizer part: clipping and update, with gradients in memory. */
 tuff_status bench_update_add(bench *self, bench_work *work, const bench_job *job, const char *name,
                              tuff_fuse_mode fuse);
