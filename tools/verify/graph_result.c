@@ -184,13 +184,12 @@ void graph_result_print(const graph_result *self)
 
 void graph_result_print_json(const graph_result *self)
 {
-    printf("  {\"name\": ");
-    cli_print_json_text(self->name);
-    printf(", \"kind\": \"%s\", \"number\": %d, \"dtype\": \"%s\", \"elements\": %" PRId64
+    printf("  {");
+    cli_print_json_member("name", self->name, ", ");
+    printf("\"kind\": \"%s\", \"number\": %d, \"dtype\": \"%s\", \"elements\": %" PRId64
            ", \"largest\": %.6g, \"error\": %.4g, \"worst_over_bar\": %.4g, \"outcome\": \"%s\", \"wrong\": %" PRId64
-           ", \"failure\": ",
+           ", ",
            self->is_array ? "array" : "output", self->number, tuff_dtype_name(self->dtype), self->count, self->largest,
            self->error, self->ratio < 1e300 ? self->ratio : 1e300, outcome(self), self->wrong);
-    cli_print_json_text(self->failure);
-    printf("}");
+    cli_print_json_member("failure", self->failure, "}");
 }

@@ -177,11 +177,11 @@ typedef struct interval {
 
 static interval state_interval(const comparison *self, int64_t at, double gradient)
 {
-    const forgetting by = forgetting_of(self);
+    const forgetting decay = forgetting_of(self);
     const double value = values_of(self)->value[at],
-                 least = by.kept * values_of(self)->begin[at] + by.fresh * by.epsilon;
-    const double mean = fmax(0, value - least) / by.fresh; /* of squares */
-    const double off = by.fresh * (2 * gradient * sqrt(mean) + gradient * gradient);
+                 least = decay.kept * values_of(self)->begin[at] + decay.fresh * decay.epsilon;
+    const double mean = fmax(0, value - least) / decay.fresh; /* of squares */
+    const double off = decay.fresh * (2 * gradient * sqrt(mean) + gradient * gradient);
     return (interval){.low = fmax(value - off, least), .high = value + off};
 }
 
@@ -201,12 +201,12 @@ static double adafactor_size(const comparison *self, const tensor_location *weig
 static double vector_error(const comparison *self, const tensor_location *state, int64_t i, double gradient,
                            double error, double *direction)
 {
-    const forgetting by = forgetting_of(self);
-    const double others = by.kept * values_of(self)->begin[state->offset + i] + by.fresh * by.epsilon;
+    const forgetting decay = forgetting_of(self);
+    const double others = decay.kept * values_of(self)->begin[state->offset + i] + decay.fresh * decay.epsilon;
     const double low = gradient - error, high = gradient + error;
-    *direction = gradient / sqrt(others + by.fresh * gradient * gradient);
-    return fmax(high / sqrt(others + by.fresh * high * high) - *direction,
-                *direction - low / sqrt(others + by.fresh * low * low));
+    *direction = gradient / sqrt(others + decay.fresh * gradient * gradient);
+    return fmax(high / sqrt(others + decay.fresh * high * high) - *direction,
+                *direction - low / sqrt(others + decay.fresh * low * low));
 }
 
 /* Location of an element of a matrix, whose direction is g / sqrt(row / mean of rows * column). The square of g is

@@ -34,15 +34,9 @@ typedef struct program_report {
 void program_compare(program_context *context, const program_recipe *recipe, program_expectation *expected,
                      program_report *report);
 
-/* A check of a program. */
-typedef struct program_check {
-    const char *name;
-    void (*check)(program_context *context, const program_recipe *recipe, program_report *report);
-} program_check;
-/* The first compares with the reference. The others compare a changed program with the original, because the change
-   keeps its results or changes them in a known way; a check that does not apply to a program passes. The last one,
-   slopes, does not involve the device. */
-extern const program_check program_checks[];
+/* The number of checks. The first compares with the reference. The others compare a changed program with the original,
+   because the change keeps its results or changes them in a known way; a check that does not apply to a program passes.
+   The last one, slopes, does not involve the device. */
 extern const int program_check_count;
 
 /* A failed check, and the smallest program found that still fails it. */

@@ -254,11 +254,11 @@ static tuff_status expect_step(program_expectation *self, runner *run, runner *l
     return lion != NULL ? read_gradients(self, run, lion, false, step) : TUFF_OK;
 }
 
-static int kind_of(const slab_range *of)
+static int kind_of(const slab_range *range)
 {
     int kind = -1;
-    for (int i = 0; of != NULL && tuff__optimizer_rule(i) != NULL; i++)
-        if (tuff__optimizer_rule(i) == of->rule)
+    for (int i = 0; range != NULL && tuff__optimizer_rule(i) != NULL; i++)
+        if (tuff__optimizer_rule(i) == range->rule)
             kind = i;
     return kind;
 }
@@ -278,10 +278,10 @@ static tuff_status record_training(program_expectation *self, runner *run)
     self->options.loss_scaling = NULL;
     self->parameter_count = parameters->count;
     for (int i = 0; i < parameters->count; i++) {
-        const slab_range *of = tuff__find_slab_range(optimizer, &parameters->items[i]);
-        self->rules[i] = kind_of(of);
+        const slab_range *range = tuff__find_slab_range(optimizer, &parameters->items[i]);
+        self->rules[i] = kind_of(range);
         self->rate_factors[i] = optimizer->groups[parameters->items[i].group].rate_factor;
-        if (of != NULL && of->rule != optimizer->rule)
+        if (range != NULL && range->rule != optimizer->rule)
             self->rate_factors[i] *= optimizer->options.elementwise_rate / optimizer->options.learning_rate;
         self->gradient_offsets[i] = offset;
         offset += parameters->items[i].count;

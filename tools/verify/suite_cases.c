@@ -260,6 +260,14 @@ BUILD(attention_gradient)
     }
 
 /* Functions rather than static tables, because compound literals of shapes are not constants. */
+static bool take_row(const special_row *rows, size_t count, int index, special_row *out)
+{
+    if ((size_t)index >= count)
+        return false;
+    *out = rows[index];
+    return true;
+}
+
 static bool movement_row(int index, special_row *out)
 {
     const special_row rows[] = {
@@ -314,10 +322,7 @@ static bool movement_row(int index, special_row *out)
         ROW(CONSTANT, 0, constant, 0, VALUES(S(1))),
         ROW(CONSTANT, 3, constant, 0, VALUES(S(1))),
     };
-    if (index >= (int)(sizeof rows / sizeof rows[0]))
-        return false;
-    *out = rows[index];
-    return true;
+    return take_row(rows, sizeof rows / sizeof rows[0], index, out);
 }
 
 static bool reduction_row(int index, special_row *out)
@@ -352,10 +357,7 @@ static bool reduction_row(int index, special_row *out)
         ROW(CUMSUM, 1, cumsum, 1, VALUES(S(3, 0))),
         VIEWED(CUMSUM, 1, cumsum, 1, VIEW_PERMUTED, VALUES(S(4, 9))),
     };
-    if (index >= (int)(sizeof rows / sizeof rows[0]))
-        return false;
-    *out = rows[index];
-    return true;
+    return take_row(rows, sizeof rows / sizeof rows[0], index, out);
 }
 
 static bool contraction_row(int index, special_row *out)
@@ -392,10 +394,7 @@ static bool contraction_row(int index, special_row *out)
         ROW(SCATTER_ADD, 0, scatter_add, 3, VALUES(S(7)), INDEX(S(0), 0, 6), VALUES(S(0))),
         VIEWED(SCATTER_ADD, 1, scatter_add, 3, VIEW_PERMUTED, VALUES(S(3, 5)), INDEX(S(3, 9), 0, 4), VALUES(S(3, 9))),
     };
-    if (index >= (int)(sizeof rows / sizeof rows[0]))
-        return false;
-    *out = rows[index];
-    return true;
+    return take_row(rows, sizeof rows / sizeof rows[0], index, out);
 }
 
 /* Sources, and casts, whose result has its own dtype. */
@@ -458,10 +457,7 @@ static bool attention_row(int index, special_row *out)
         VARIED(ATTENTION_DK, attention_gradient),
         VARIED(ATTENTION_DV, attention_gradient),
     };
-    if (index >= (int)(sizeof rows / sizeof rows[0]))
-        return false;
-    *out = rows[index];
-    return true;
+    return take_row(rows, sizeof rows / sizeof rows[0], index, out);
 }
 
 /* Gets a row of one op by index, across all tables. */

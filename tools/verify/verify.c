@@ -40,11 +40,10 @@ static void print_row(verification *self, const char *op, const suite_result *re
     const char *dtype = tuff_dtype_name(result->dtype);
     if (self->json) {
         printf("%s  {\"op\": \"%s\", \"dtype\": \"%s\", \"cases\": %d, \"elements\": %" PRId64
-               ", \"failures\": %" PRId64 ", \"worst_over_bar\": %.4g, \"failure\": ",
+               ", \"failures\": %" PRId64 ", \"worst_over_bar\": %.4g, ",
                self->rows > 0 ? ",\n" : "", op, dtype, result->case_count, result->element_count, result->failure_count,
                result->worst < 1e300 ? result->worst : 1e300);
-        cli_print_json_text(result->failure);
-        printf("}");
+        cli_print_json_member("failure", result->failure, "}");
     } else {
         printf("%-18s %-5s %5d %10" PRId64 " %12.3g  %s\n", op, dtype, result->case_count, result->element_count,
                result->worst, result->failure_count == 0 ? "ok" : "FAILED");

@@ -13,13 +13,6 @@ typedef struct output {
     int failures;
 } output;
 
-static void print_member(const char *name, const char *value, const char *end)
-{
-    printf("\"%s\": ", name);
-    cli_print_json_text(value);
-    printf("%s", end);
-}
-
 static void print_failure(void *user, const program_failure *failed)
 {
     output *self = user;
@@ -28,11 +21,11 @@ static void print_failure(void *user, const program_failure *failed)
     program_describe(&failed->smallest, smallest, sizeof smallest);
     if (self->json) {
         printf("%s  {", self->failures > 0 ? ",\n" : "");
-        print_member("check", failed->check, ", ");
-        print_member("program", line, ", ");
-        print_member("failure", failed->report.failure, ", ");
-        print_member("smallest", smallest, ", ");
-        print_member("smallest_failure", failed->smallest_report.failure, "}");
+        cli_print_json_member("check", failed->check, ", ");
+        cli_print_json_member("program", line, ", ");
+        cli_print_json_member("failure", failed->report.failure, ", ");
+        cli_print_json_member("smallest", smallest, ", ");
+        cli_print_json_member("smallest_failure", failed->smallest_report.failure, "}");
     } else {
         printf("FAILED, %s: --program \"%s\"\n    %s\n  the smallest that fails: --program \"%s\"\n    %s\n",
                failed->check, line, failed->report.failure, smallest, failed->smallest_report.failure);
