@@ -28,11 +28,6 @@ typedef struct examination {
     bool is_lost;
 } examination;
 
-static double elapsed(uint64_t since)
-{
-    return (double)(tuff__nanoseconds() - since) * 1e-9;
-}
-
 static void fail(examination *self, const char *format, ...) PRINTF_LIKE(2, 3);
 
 static void fail(examination *self, const char *format, ...)
@@ -75,8 +70,10 @@ static void examine_self_test(examination *self)
     }
     if (!info->proved_barrier)
         fail(self, "local memory and barriers do not work");
-    if (!info->proved_nan || !info->proved_negative_zero)
-        printf("  note: %s not preserved\n", info->proved_nan ? "the sign of zero is" : "NaNs are");
+    if (!info->proved_nan)
+        printf("  note: NaNs are not preserved\n");
+    if (!info->proved_negative_zero)
+        printf("  note: the sign of zero is not preserved\n");
     if (!info->proved_denormals)
         printf("  note: denormals are flushed to zero\n");
     if (info->subgroup_size > 0 && info->proved_subgroup_size > 0 && info->subgroup_size != info->proved_subgroup_size)
@@ -114,13 +111,13 @@ static void examine_ops(examination *self)
     printf("\nops against float64\n");
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         for (int op = 0; op < OP_COUNT; op++) {
-            if (elapsed(begin) > OPS_SHARE * self->seconds || cli_is_interrupted() || self->is_lost) {
+            if (tuff__seconds_since(begin) > OPS_SHARE * self->seconds || cli_is_interrupted() || self->is_lost) {
                 is_complete = false;
                 continue;
             }
             examine_op(self, (op_code)op, dtypes[i], &tried, &cases);
         }
-    printf("  %d pairs of op and dtype, %d cases in %.0f s%s\n", tried, cases, elapsed(begin),
+    printf("  %d pairs of op and dtype, %d cases in %.0f s%s\n", tried, cases, tuff__seconds_since(begin),
            is_complete ? "" : ", stopped early: `tuff verify` runs all");
     (void)is_lost(self);
 }
@@ -149,7 +146,8 @@ static void examine_programs(examination *self)
         fail(self, "%s", tuff_error());
         return;
     }
-    for (uint64_t seed = 1; elapsed(begin) < PROGRAMS_SHARE * self->seconds && !cli_is_interrupted() && !self->is_lost;
+    for (uint64_t seed = 1;
+         tuff__seconds_since(begin) < PROGRAMS_SHARE * self->seconds && !cli_is_interrupted() && !self->is_lost;
          seed++) {
         program_check_seed(&bench, seed, &totals, report_program, self);
         (void)is_lost(self);
@@ -157,7 +155,7 @@ static void examine_programs(examination *self)
     program_context_clear(&bench);
     tuff_device_close(bench.reference);
     printf("  %" PRId64 " programs, %" PRId64 " elements in %.0f s\n", totals.programs, totals.elements,
-           elapsed(begin));
+           tuff__seconds_since(begin));
 }
 
 static void print_rate(const char *subject, double rate, double predicted)
@@ -207,9 +205,9 @@ static int examine(examination *self)
     if (cli_is_interrupted())
         printf("\ninterrupted\n");
     if (self->failures == 0)
-        printf("\nresult: no errors, in %.0f s\n", elapsed(begin));
+        printf("\nresult: no errors, in %.0f s\n", tuff__seconds_since(begin));
     else
-        printf("\nresult: %d ERRORS, in %.0f s\n", self->failures, elapsed(begin));
+        printf("\nresult: %d ERRORS, in %.0f s\n", self->failures, tuff__seconds_since(begin));
     return self->failures == 0 ? EXIT_DONE : EXIT_FAILED;
 }
 

@@ -29,11 +29,6 @@ static void note_failure(const timing *self, const char *subject)
         snprintf(self->failure, self->failure_size, "%s: %.200s", subject, tuff_error());
 }
 
-static double elapsed(uint64_t since)
-{
-    return (double)(tuff__nanoseconds() - since) * 1e-9;
-}
-
 /* Runs a peak kernel repeatedly for the given time; returns the best rate. */
 static double measure_peak(const timing *self, peak_kind kind, const char *subject)
 {
@@ -42,7 +37,7 @@ static double measure_peak(const timing *self, peak_kind kind, const char *subje
     tuff_status status = tuff__peak_create(self->device, kind, &kernel);
     if (status == TUFF_OK)
         status = tuff__peak_run(kernel, 1);
-    for (const uint64_t begin = tuff__nanoseconds(); status == TUFF_OK && elapsed(begin) < self->seconds;) {
+    for (const uint64_t begin = tuff__nanoseconds(); status == TUFF_OK && tuff__seconds_since(begin) < self->seconds;) {
         uint64_t took = 0;
         status = tuff__peak_time(kernel, &took);
         best = status == TUFF_OK && took > 0 && (best == 0 || took < best) ? took : best;
@@ -63,13 +58,13 @@ static double measure_plan(const timing *self, tuff_plan *plan, int together, co
     if (status == TUFF_OK)
         status = tuff_device_wait(self->device);
     for (const uint64_t begin = tuff__nanoseconds();
-         status == TUFF_OK && (best == 0 || elapsed(begin) < self->seconds);) {
+         status == TUFF_OK && (best == 0 || tuff__seconds_since(begin) < self->seconds);) {
         const uint64_t start = tuff__nanoseconds();
         for (int i = 0; i < together && status == TUFF_OK; i++)
             status = tuff_plan_run(plan);
         if (status == TUFF_OK)
             status = tuff_device_wait(self->device);
-        const double took = elapsed(start) / together;
+        const double took = tuff__seconds_since(start) / together;
         best = best == 0 || took < best ? took : best;
     }
     if (status != TUFF_OK)
