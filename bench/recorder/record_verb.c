@@ -102,7 +102,7 @@ static void print_result(const char *name, const recording *space, const recorde
 }
 
 /* Reads the existing recording, if any, adds to it and writes it. */
-static tuff_status record_key(const record_options *options, const record_task *task, const evaluator *by,
+static tuff_status record_key(const record_options *options, const record_task *task, const evaluator *evaluator_used,
                               const tune_environment *environment)
 {
     static const tune_config nothing;
@@ -134,11 +134,11 @@ static tuff_status record_key(const record_options *options, const record_task *
                                         .seed = (uint64_t)options->seed,
                                         .is_stopped = cli_is_interrupted};
     if (!status)
-        status = recorder_run(by, &settings, &space, &counts);
+        status = recorder_run(evaluator_used, &settings, &space, &counts);
     if (!status)
         status = write_recording(path, &space);
     if (!status)
-        print_result(task->name, &space, &counts, (double)(tuff__nanoseconds() - begin) * 1e-9);
+        print_result(task->name, &space, &counts, tuff__seconds_since(begin));
     recording_free(&space);
     return status;
 }
@@ -160,8 +160,8 @@ static tuff_status record_plan(const record_options *options, const record_task 
     const int index = find_key(all, task);
     tuff_status status = TUFF_OK;
     if (index >= 0) {
-        const evaluator by = tuff__plan_tasks_evaluator(all, index);
-        status = record_key(options, task, &by, tuff__plan_tasks_environment(all));
+        const evaluator evaluator_used = tuff__plan_tasks_evaluator(all, index);
+        status = record_key(options, task, &evaluator_used, tuff__plan_tasks_environment(all));
     } else {
         printf("%-32s nothing to tune on this device\n", task->name);
     }
@@ -187,10 +187,7 @@ static tuff_status record_task_of(tuff_device *device, const record_options *opt
 
 static bool is_selected(const record_options *options, const record_task *task)
 {
-    for (int i = 0; i < options->tasks.count; i++)
-        if (strstr(task->name, options->tasks.items[i]) != NULL)
-            return true;
-    return options->tasks.count == 0;
+    return options->tasks.count == 0 || cli_is_any_part(&options->tasks, task->name);
 }
 
 /* Continues after a task that failed, unless the device or memory is lost or files cannot be written. */

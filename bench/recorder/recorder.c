@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "search/times.h"
 
 enum { BATCH = SEARCH_SLOTS - 1 };
 /* Runs per kept time, not counting the first; more for the best candidates at the end. */
@@ -239,12 +238,6 @@ static int select_times(const runs *self, int most, uint64_t *out)
     return kept;
 }
 
-/* Ignores the first time, right after compilation, if there are others. */
-static uint64_t median_of(const uint64_t *times, int count)
-{
-    return count > 1 ? tuff__times_median(times + 1, count - 1) : count ? times[0] : 0;
-}
-
 /* Compiles the default and measures the reference time. */
 static bool begin_default(recorder *self)
 {
@@ -259,7 +252,7 @@ static bool begin_default(recorder *self)
     }
     if (!defaults->count)
         defaults->count = select_times(&defaults->raw, self->settings.samples, defaults->times);
-    self->reference = defaults->median = median_of(defaults->times, defaults->count);
+    self->reference = defaults->median = recording_median(defaults->times, defaults->count);
     return true;
 }
 
@@ -308,7 +301,7 @@ static void finish_entry(const recorder *self, entry *one)
     if (one->result == EVALUATION_GOOD && one->raw.count < 2)
         return;
     one->count = one->result == EVALUATION_GOOD ? select_times(&one->raw, self->settings.samples, one->times) : 0;
-    one->median = median_of(one->times, one->count);
+    one->median = recording_median(one->times, one->count);
 }
 
 /* Runs each candidate once, between two runs of the default, whose mean is the machine's pace in this round. The
@@ -522,7 +515,7 @@ static void load_known(recorder *self)
         made->count = one->count < RECORDER_SAMPLES ? one->count : RECORDER_SAMPLES;
         for (int k = 0; k < made->count; k++)
             made->times[k] = one->nanoseconds[k];
-        made->median = median_of(made->times, made->count);
+        made->median = recording_median(made->times, made->count);
         self->counts->known++;
     }
     self->measured = self->count;
@@ -559,11 +552,14 @@ static tuff_status save_recording(const recorder *self)
     return TUFF_OK;
 }
 
-tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
+tuff_status recorder_run(const evaluator *evaluator_used, const recorder_settings *settings, recording *into,
                          recorder_counts *counts)
 {
-    recorder self = {
-        .evaluator = *by, .settings = *settings, .into = into, .counts = counts, .random = {settings->seed}};
+    recorder self = {.evaluator = *evaluator_used,
+                     .settings = *settings,
+                     .into = into,
+                     .counts = counts,
+                     .random = {settings->seed}};
     *counts = (recorder_counts){.drift = 1};
     if (settings->samples < 2 || settings->samples > RECORDER_SAMPLES)
         return FAIL(TUFF_E_USAGE, "record: samples must be from 2 to %d", RECORDER_SAMPLES);

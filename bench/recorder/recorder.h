@@ -41,7 +41,7 @@ typedef struct recorder_counts {
 
 /* Adds points to `into`, which has a name and may have points. Fails with TUFF_E_NUMERIC if the default is rejected, or
    with the evaluator's error; nothing is added then. */
-tuff_status recorder_run(const evaluator *by, const recorder_settings *settings, recording *into,
+tuff_status recorder_run(const evaluator *evaluator_used, const recorder_settings *settings, recording *into,
                          recorder_counts *counts);
 
 #endif

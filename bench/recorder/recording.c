@@ -50,12 +50,11 @@ static tuff_status make_room(recording *self)
     return TUFF_OK;
 }
 
-static uint64_t median_of(const recorded_point *point)
+uint64_t recording_median(const uint64_t *times, int count)
 {
-    if (point->count < 2)
-        return point->count ? point->nanoseconds[0] : 0;
-    const int count = point->count - 1 < MAX_TIMES ? point->count - 1 : MAX_TIMES;
-    return tuff__times_median(point->nanoseconds + 1, count);
+    if (count < 2)
+        return count ? times[0] : 0;
+    return tuff__times_median(times + 1, count - 1 < MAX_TIMES ? count - 1 : MAX_TIMES);
 }
 
 tuff_status recording_add(recording *self, const recorded_point *point)
@@ -66,7 +65,7 @@ tuff_status recording_add(recording *self, const recorded_point *point)
         return FAIL(TUFF_E_USAGE, "recording: candidate %d occurs twice", *place);
     recorded_point copy = *point;
     copy.nanoseconds = NULL;
-    copy.median = median_of(point);
+    copy.median = recording_median(point->nanoseconds, point->count);
     if (point->count) {
         uint64_t *times = tuff__arena_alloc(&self->memory, (size_t)point->count * sizeof *times);
         if (!times)

@@ -25,7 +25,7 @@ typedef struct recorded_point {
     tune_evaluation result;  /* there are times if it is GOOD */
     int count;
     const uint64_t *nanoseconds;
-    uint64_t median; /* of all times but the first; set by recording_add; 0 if there are none */
+    uint64_t median; /* see recording_median; set by recording_add */
 } recorded_point;
 
 /* Zero-initialized: empty. Owns its texts and times. */
@@ -52,6 +52,10 @@ const recorded_point *recording_find(const recording *self, const tune_config *c
 /* Returns a candidate without the tunables that lowering does not read here or that have their default values. */
 tune_config recording_reduce(const recording *self, const tune_config *candidate);
 uint64_t recording_best(const recording *self); /* returns the least median */
+
+/* Returns the median of all times but the first, right after compilation; of that one if it is the only one; 0 if there
+   are none. */
+uint64_t recording_median(const uint64_t *times, int count);
 
 /* Append the line of the header or of a point. */
 void recording_print_header(const recording *self, text *out);

@@ -9,16 +9,10 @@
 #define FILE_LIMIT (UINT64_C(256) << 20)
 enum { MAX_SAMPLES = 1024 };
 
-/* Escapes quotes and backslashes and replaces control characters with blanks. */
 static void print_text(const char *key, const char *value, text *out)
 {
-    tuff__text_add(out, ",\"%s\":\"", key);
-    for (const char *at = value; *at; at++)
-        if (*at == '"' || *at == '\\')
-            tuff__text_add(out, "\\%c", *at);
-        else
-            tuff__text_add(out, "%c", (unsigned char)*at < ' ' ? ' ' : *at);
-    tuff__text_add(out, "\"");
+    tuff__text_add(out, ",\"%s\":", key);
+    tuff__text_add_json(out, value);
 }
 
 static void print_choice(const char *key, const tune_config *value, text *out)

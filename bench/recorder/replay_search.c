@@ -56,7 +56,7 @@ static tuff_status search_once(const recording *space, const replay_start *start
 {
     replay device;
     search *self = NULL;
-    const evaluator by = replay_begin(&device, space, seed + 1);
+    const evaluator evaluator_used = replay_begin(&device, space, seed + 1);
     const search_settings settings = {.portfolio = start->portfolio,
                                       .portfolio_count = start->portfolio_count,
                                       .seeds = start->seeds,
@@ -64,7 +64,7 @@ static tuff_status search_once(const recording *space, const replay_start *start
                                       .max_compiles = compiles,
                                       .patience = -1,
                                       .seed = seed};
-    TRY(tuff__search_begin(&by, &settings, &self));
+    TRY(tuff__search_begin(&evaluator_used, &settings, &self));
     tuff_status status = tuff__search_step(self, compiles);
     if (status == TUFF_OK)
         status = tuff__search_finish(self, found);
