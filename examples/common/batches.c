@@ -93,11 +93,10 @@ static tuff_status write(const batch_file *self, const char *path)
     texts[1] = numbers[1];
     (void)snprintf(numbers[1], sizeof numbers[1], "%" PRIu64, self->source.seed);
     for (int i = 0; i < example_field_count(model) && i < EXAMPLE_MAX_FIELDS; i++, count++) {
-        double value = 0;
-        keys[count] = example_field_at(model, i)->name;
+        const example_field *field = example_field_at(model, i);
+        keys[count] = field->name;
         texts[count] = numbers[count];
-        (void)example_get(model, self->source.config, keys[count], &value);
-        (void)snprintf(numbers[count], sizeof numbers[count], "%.17g", value);
+        (void)snprintf(numbers[count], sizeof numbers[count], "%.17g", example_field_value(field, self->source.config));
     }
     return tuff_file_save(path, self->tensors, self->count, keys, texts, count);
 }
@@ -115,18 +114,11 @@ static bool has_batches(const example_source *source)
 
 static tuff_status open_data(batch_file *self, const example_options *options, const char **why)
 {
-    const example *model = self->source.model;
     if (options->data && !has_batches(&self->source)) {
         *why = "--save-batches would not save the words of --data: the batches are drawn on the device; leave one out";
         return TUFF_E_USAGE;
     }
-    if (options->data && model->open_file) {
-        self->source.data = model->open_file(self->source.device, options->config, options->seed, options->data);
-        self->error_reported = !self->source.data;
-    } else if (model->open) {
-        self->source.data = model->open(self->source.device, options->config, options->seed);
-    }
-    return self->source.data || !model->open ? TUFF_OK : example_creation_status();
+    return example_open_data(&self->source, options->data, &self->error_reported);
 }
 
 static tuff_status save(batch_file *self, const example_options *options, const char **why)
@@ -146,7 +138,7 @@ static tuff_status save(batch_file *self, const example_options *options, const 
         return TUFF_E_OOM_HOST;
     tuff_status status = add_parameters(self);
     if (status == TUFF_OK)
-        status = add_inputs(self, settings->steps * (settings->accumulate > 1 ? settings->accumulate : 1), why);
+        status = add_inputs(self, settings->steps * example_batches_per_step(settings), why);
     return status == TUFF_OK ? write(self, options->save_batches) : status;
 }
 

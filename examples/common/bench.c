@@ -5,7 +5,7 @@
                them, processor time of the program and of its calling thread, host reads of device memory, launches
      loss      {"loss", "gradient_norm"}: the mean over the steps of `steps` since the last `loss`, and the last step's
                norm before clipping
-     profile   runs a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall"}
+     profile   runs a step with timestamps, in seconds: {"forward", "backward", "optimizer", "wall", "kernels"}
      memory    bytes, and counts of a step: {"peak", "intermediates", "launches", "copies", "tasks"}
 
    The first line reports that the plan is compiled: {"ready": seconds}. A failure is {"error": text}. */
@@ -91,13 +91,13 @@ static tuff_status add_profile(tuff_plan *plan, step_times *times)
     return status;
 }
 
-/* The profiled step must not be part of the loss: its plan has run several times. */
+/* Restores the sums of the loss afterwards, because profiling runs the plan several times. */
 static tuff_status print_profile(training *self)
 {
     step_times times = {.wall = 0};
     float sums[1 + EXAMPLE_MAX_METRICS];
     const size_t size = (size_t)(1 + self->metric_count) * sizeof *sums;
-    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    const int64_t parts = example_batches_per_step(self->run.settings);
     tuff_status status = tuff_array_read(self->sums, sums, size);
     for (int64_t i = 0; i < parts && status == TUFF_OK; i++)
         status = add_profile(self->run.plan, &times);

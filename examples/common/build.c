@@ -1,10 +1,10 @@
 /* Builds the graphs of an example and writes their inputs. */
 #include "build.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "parameters.h"
 
 static tuff_shape with_batch(const example_input_spec *spec, int64_t batch)
 {
@@ -45,10 +45,7 @@ static tuff_tensor *unknown(example_build *self, const char *kind, const char *n
 tuff_tensor *example_parameter(example_build *self, const char *name, ...)
 {
     char text[64];
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
-    va_end(arguments);
+    EXAMPLE_FORMAT(text, name);
     tuff_array *array = tuff_parameters_find(self->parameters, text);
     return array ? tuff_array_tensor(self->graph, array) : unknown(self, "parameter", text);
 }
@@ -104,7 +101,8 @@ tuff_tensor *example_copy(example_build *self, tuff_tensor *x)
     return tuff_mul(x, self->one);
 }
 
-tuff_status example_write_one(tuff_plan *plan)
+/* Writes 1 to the input that example_copy adds, if the plan has it. */
+static tuff_status write_one(tuff_plan *plan)
 {
     const float one = 1;
     tuff_plan_value value;
@@ -123,6 +121,25 @@ tuff_tensor *example_dropout(example_build *self, tuff_tensor *x)
 {
     const double probability = example_dropout_probability(self);
     return probability > 0 ? tuff_dropout(x, probability) : x;
+}
+
+tuff_status example_open_data(example_source *source, const char *path, bool *error_reported)
+{
+    const example *model = source->model;
+    if (path && model->open_file) {
+        source->data = model->open_file(source->device, source->config, source->seed, path);
+        *error_reported = !source->data;
+        return source->data ? TUFF_OK : TUFF_E_IO;
+    }
+    if (!model->open)
+        return TUFF_OK;
+    source->data = model->open(source->device, source->config, source->seed);
+    return source->data ? TUFF_OK : example_creation_status();
+}
+
+int64_t example_batches_per_step(const example_settings *settings)
+{
+    return settings->accumulate > 1 ? settings->accumulate : 1;
 }
 
 static example_build begin_build(const example_source *source, tuff_graph *graph)
@@ -213,7 +230,7 @@ tuff_status example_write_fixed(const example_source *source, tuff_plan *plan)
 {
     example_inputs list = {0};
     source->model->list_inputs(source->config, source->purpose, &list);
-    tuff_status status = example_write_one(plan);
+    tuff_status status = write_one(plan);
     for (int i = 0; i < list.count && status == TUFF_OK; i++) {
         if (!list.specs[i].is_fixed)
             continue;

@@ -2,7 +2,19 @@
 #ifndef TUFF_EXAMPLES_BUILD_H
 #define TUFF_EXAMPLES_BUILD_H
 
+#include <stdarg.h>
+#include <stdio.h>
+
 #include "example.h"
+
+/* Formats the name that a function takes with a variable number of arguments. */
+#define EXAMPLE_FORMAT(text, name)                      \
+    do {                                                \
+        va_list list_;                                  \
+        va_start(list_, name);                          \
+        vsnprintf((text), sizeof(text), (name), list_); \
+        va_end(list_);                                  \
+    } while (0)
 
 /* Everything that a graph is built from. */
 typedef struct example_source {
@@ -15,6 +27,13 @@ typedef struct example_source {
     bool optimized;
     example_purpose purpose;
 } example_source;
+
+/* Opens the data of the model, from the file, or generated if path is NULL or the model reads no files, and sets
+   source->data. *error_reported: whether a failure has already been printed; unchanged without a file. */
+tuff_status example_open_data(example_source *source, const char *path, bool *error_reported);
+
+/* The number of batches that a step accumulates. */
+int64_t example_batches_per_step(const example_settings *settings);
 
 /* Creates a graph that computes the model's loss; *loss has rank 0. The metrics and inputs in *build are valid as long
    as the graph, which the caller destroys. counter is the step counter that random numbers derive from; NULL if the
@@ -31,8 +50,6 @@ tuff_optimizer_options example_optimizer_options(const example *model, const voi
 /* Registers the model's `choose` hook, if it has one. source must outlive the optimizer. */
 void example_set_update_chooser(const example_source *source, tuff_optimizer_options *options);
 
-/* Writes 1 to the input that example_copy adds, if the plan has it. */
-tuff_status example_write_one(tuff_plan *plan);
 /* Writes all fixed inputs of a plan, including that of example_copy. */
 tuff_status example_write_fixed(const example_source *source, tuff_plan *plan);
 /* Fills batch `number` into `inputs`, which has room for its values. Returns why the batch is invalid, or NULL. */

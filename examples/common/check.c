@@ -203,12 +203,10 @@ static void print_config(const example *model, const void *config, uint64_t seed
 {
     printf("seed %" PRIu64 ":", seed);
     for (int i = 0; i < example_field_count(model); i++) {
-        const char *name = example_field_at(model, i)->name;
-        double value = 0, defaults = 0;
-        example_get(model, config, name, &value);
-        example_get(model, model->small, name, &defaults);
-        if (value != defaults)
-            printf(" %s=%.4g", name, value);
+        const example_field *field = example_field_at(model, i);
+        const double value = example_field_value(field, config);
+        if (value != example_field_value(field, model->small))
+            printf(" %s=%.4g", field->name, value);
     }
     printf("\n");
     fflush(stdout);
@@ -278,7 +276,7 @@ int example_check(const example *model, const example_options *options)
     void *config = malloc(model->config_size);
     int failures = 0;
     if (!reference || !config) {
-        fprintf(stderr, "%s: %s\n", model->name, tuff_error());
+        fprintf(stderr, "%s: %s\n", model->name, reference ? "out of memory" : tuff_error());
         failures = 1;
     }
     for (int64_t i = 0; i < options->checks && config && reference; i++) {

@@ -40,20 +40,21 @@ static const example_field *find_field(const example *model, const char *name)
     return NULL;
 }
 
+double example_field_value(const example_field *field, const void *config)
+{
+    const char *at = (const char *)config + field->offset;
+    double real = 0;
+    int64_t whole = 0;
+    memcpy(field->is_real ? (void *)&real : &whole, at, sizeof real);
+    return field->is_real ? real : (double)whole;
+}
+
 bool example_get(const example *model, const void *config, const char *name, double *value)
 {
     const example_field *field = find_field(model, name);
-    if (!field)
-        return false;
-    const char *at = (const char *)config + field->offset;
-    int64_t whole = 0;
-    if (field->is_real) {
-        memcpy(value, at, sizeof *value);
-    } else {
-        memcpy(&whole, at, sizeof whole);
-        *value = (double)whole;
-    }
-    return true;
+    if (field)
+        *value = example_field_value(field, config);
+    return field != NULL;
 }
 
 bool example_set(const example *model, void *config, const char *name, double value)

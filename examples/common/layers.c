@@ -1,20 +1,17 @@
 #include "layers.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "build.h"
 
 enum { NAME_SIZE = 56 };
 
 void example_add_linear(example_parameters *list, int64_t in, int64_t out, const char *name, ...)
 {
     char text[NAME_SIZE];
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
-    va_end(arguments);
+    EXAMPLE_FORMAT(text, name);
     example_add_parameter(list, TUFF_SHAPE(out, in), EXAMPLE_UNIFORM, sqrt(6.0 / (double)(in + out)), "%s.weight",
                           text);
     example_add_parameter(list, TUFF_SHAPE(out), EXAMPLE_CONSTANT, 0, "%s.bias", text);
@@ -32,10 +29,7 @@ void example_add_linears(example_parameters *list, int64_t in, int64_t out, cons
 void example_add_norm(example_parameters *list, int64_t width, const char *name, ...)
 {
     char text[NAME_SIZE];
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
-    va_end(arguments);
+    EXAMPLE_FORMAT(text, name);
     example_add_parameter(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 1, "%s.gain", text);
     example_add_parameter(list, TUFF_SHAPE(width), EXAMPLE_CONSTANT, 0, "%s.bias", text);
 }
@@ -43,10 +37,7 @@ void example_add_norm(example_parameters *list, int64_t width, const char *name,
 tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *name, ...)
 {
     char text[NAME_SIZE];
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
-    va_end(arguments);
+    EXAMPLE_FORMAT(text, name);
     return tuff_linear(x, example_transpose(example_parameter(self, "%s.weight", text)),
                        example_parameter(self, "%s.bias", text));
 }
@@ -54,10 +45,7 @@ tuff_tensor *example_linear(example_build *self, tuff_tensor *x, const char *nam
 tuff_tensor *example_norm(example_build *self, tuff_tensor *x, const char *name, ...)
 {
     char text[NAME_SIZE];
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(text, sizeof text, name, arguments);
-    va_end(arguments);
+    EXAMPLE_FORMAT(text, name);
     return tuff_layer_norm(x, example_parameter(self, "%s.gain", text), example_parameter(self, "%s.bias", text), 1,
                            1e-5);
 }

@@ -264,9 +264,7 @@ void example_options_help(const example *model)
     printf("\nSettings of the configurations small and original:\n");
     for (int i = 0; i < example_field_count(model); i++) {
         const example_field *field = example_field_at(model, i);
-        double a = 0, b = 0;
-        example_get(model, model->small, field->name, &a);
-        example_get(model, model->original, field->name, &b);
-        printf("  %-14s %10.6g %10.6g  %s\n", field->name, a, b, field->meaning);
+        printf("  %-14s %10.6g %10.6g  %s\n", field->name, example_field_value(field, model->small),
+               example_field_value(field, model->original), field->meaning);
     }
 }

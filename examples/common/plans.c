@@ -156,7 +156,7 @@ tuff_status training_plans_create(training *self)
 
 tuff_status training_describe_step(const training *self, tuff_plan_info *out)
 {
-    const int parts = self->run.settings->accumulate > 1 ? (int)self->run.settings->accumulate : 1;
+    const int parts = (int)example_batches_per_step(self->run.settings);
     tuff_plan_info update = {0};
     tuff_status status = tuff_plan_describe(self->run.plan, out);
     if (status == TUFF_OK && self->run.update)

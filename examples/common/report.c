@@ -37,9 +37,8 @@ static void write_settings(const training *self, FILE *page)
     fprintf(page, ", %s form, seed %" PRIu64 "</p>\n<p>", self->run.optimized ? "optimized" : "baseline",
             self->run.seed);
     for (int i = 0; i < example_field_count(model); i++) {
-        double value = 0;
-        example_get(model, self->run.config, example_field_at(model, i)->name, &value);
-        fprintf(page, "%s=%.6g ", example_field_at(model, i)->name, value);
+        const example_field *field = example_field_at(model, i);
+        fprintf(page, "%s=%.6g ", field->name, example_field_value(field, self->run.config));
     }
     fprintf(page, "</p>\n");
 }

@@ -25,11 +25,10 @@ static void describe_config(const training *self, char *text)
     const example *model = self->run.model;
     size_t used = (size_t)snprintf(text, CONFIG_SIZE, "seed=%" PRIu64, self->run.seed);
     for (int i = 0; i < example_field_count(model) && used < CONFIG_SIZE; i++) {
-        const char *name = example_field_at(model, i)->name;
-        double value = 0;
-        example_get(model, self->run.config, name, &value);
-        if (strcmp(name, "steps") != 0)
-            used += (size_t)snprintf(text + used, CONFIG_SIZE - used, " %s=%.9g", name, value);
+        const example_field *field = example_field_at(model, i);
+        if (strcmp(field->name, "steps") != 0)
+            used += (size_t)snprintf(text + used, CONFIG_SIZE - used, " %s=%.9g", field->name,
+                                     example_field_value(field, self->run.config));
     }
 }
 
@@ -149,7 +148,7 @@ tuff_status training_resume(training *self)
         status = tuff_array_read(tuff_optimizer_batch_counter(self->run.optimizer), &batches, sizeof batches);
     if (status != TUFF_OK)
         return status;
-    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    const int64_t parts = example_batches_per_step(self->run.settings);
     const int64_t steps = self->run.settings->steps;
     self->first_step = self->run.step = batches / parts;
     if (self->options->bench || self->run.step < steps)

@@ -7,7 +7,7 @@ static void print_speed(const training *self)
 {
     const example *model = self->run.model;
     const example_settings *settings = self->run.settings;
-    const double parts = settings->accumulate > 1 ? (double)settings->accumulate : 1;
+    const double parts = (double)example_batches_per_step(settings);
     const double each = model->items ? model->items(self->run.config) : 1;
     printf("%-20s %.2f s\n", "first step after", self->first_seconds);
     if (self->timed_steps < 1 || self->seconds <= 0)

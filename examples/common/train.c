@@ -50,7 +50,7 @@ static tuff_status open_loader(training *self)
     self->loader = tuff_loader_create(self->run.device, &options);
     if (!self->loader)
         return tuff_last_status();
-    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    const int64_t parts = example_batches_per_step(self->run.settings);
     return tuff_loader_seek(self->loader, (tuff_loader_position){.batch = self->first_step * parts});
 }
 
@@ -70,7 +70,7 @@ static tuff_status run_batch(training *self, int64_t number)
 
 tuff_status training_step(training *self)
 {
-    const int64_t parts = self->run.settings->accumulate > 1 ? self->run.settings->accumulate : 1;
+    const int64_t parts = example_batches_per_step(self->run.settings);
     tuff_status status = self->run.model->before_step ? self->run.model->before_step(&self->run) : TUFF_OK;
     for (int64_t part = 0; part < parts && status == TUFF_OK; part++)
         status = run_batch(self, self->run.step * parts + part);
@@ -133,27 +133,20 @@ static tuff_status loop(training *self)
     return status == TUFF_OK ? training_save(self, false) : status;
 }
 
-static tuff_status open_data(training *self)
-{
-    const example *model = self->run.model;
-    if (self->options->data && model->open_file) {
-        self->run.data = model->open_file(self->run.device, self->run.config, self->run.seed, self->options->data);
-        self->error_reported = !self->run.data;
-        return self->run.data ? TUFF_OK : TUFF_E_IO;
-    }
-    if (!model->open)
-        return TUFF_OK;
-    self->run.data = model->open(self->run.device, self->run.config, self->run.seed);
-    return self->run.data ? TUFF_OK : example_creation_status();
-}
-
 static tuff_status create(training *self)
 {
     example_run *run = &self->run;
     run->device = tuff_device_open(self->options->device);
     if (!run->device)
         return tuff_last_status();
-    tuff_status status = open_data(self);
+    self->source = (example_source){.model = run->model,
+                                    .config = run->config,
+                                    .device = run->device,
+                                    .seed = run->seed,
+                                    .optimized = run->optimized,
+                                    .purpose = EXAMPLE_TRAIN};
+    tuff_status status = example_open_data(&self->source, self->options->data, &self->error_reported);
+    run->data = self->source.data;
     if (status != TUFF_OK)
         return status;
     example_data_describe(run->model, self->options, self->data_text, sizeof self->data_text);
@@ -162,15 +155,8 @@ static tuff_status create(training *self)
         run->frozen = tuff_parameters_clone(run->parameters);
     if (!run->parameters || (run->model->has_frozen && !run->frozen))
         return example_creation_status();
-    self->source = (example_source){.model = run->model,
-                                    .config = run->config,
-                                    .device = run->device,
-                                    .parameters = run->parameters,
-                                    .frozen = run->frozen,
-                                    .data = run->data,
-                                    .seed = run->seed,
-                                    .optimized = run->optimized,
-                                    .purpose = EXAMPLE_TRAIN};
+    self->source.parameters = run->parameters;
+    self->source.frozen = run->frozen;
     self->held_out = self->source;
     self->held_out.purpose = EXAMPLE_VALIDATE;
     status = training_plans_create(self);
@@ -202,7 +188,7 @@ static int print_failure(const example *model, tuff_status status)
     return 1;
 }
 
-int example_train(const example *model, const example_options *options)
+static int train(const example *model, const example_options *options)
 {
     training self = {.options = options,
                      .started = example_now(),
@@ -248,7 +234,7 @@ int example_main(const example *model, int count, char **words)
         else if (!example_files_are_writable(model, &options))
             code = 1;
         else
-            code = options.save_batches ? example_save_batches(model, &options) : example_train(model, &options);
+            code = options.save_batches ? example_save_batches(model, &options) : train(model, &options);
     }
     example_options_free(&options);
     return code;

@@ -73,7 +73,4 @@ tuff_status training_step(training *self);
 /* Runs steps as commands on standard input request, until it ends (bench.c). */
 tuff_status training_bench(training *self);
 
-/* Runs a training. Returns the exit code. */
-int example_train(const example *model, const example_options *options);
-
 #endif
