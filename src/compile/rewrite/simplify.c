@@ -155,22 +155,27 @@ static tuff_tensor *simplify_sum_of_pads(tuff_graph *graph, const tuff_tensor *s
 
 tuff_tensor *tuff__array_range(tuff_graph *graph, const tuff_array *model, uint64_t offset, int64_t count)
 {
-    const tuff_shape shape = TUFF_SHAPE(count);
-    for (int i = 0; i < graph->node_count; ++i) {
-        const op_attributes *other = &graph->nodes[i]->attributes;
-        if (graph->nodes[i]->op == OP_ARRAY && other->options == ARRAY_OF_GRAPH &&
-            other->array->storage == model->storage && other->array->offset == offset &&
-            other->array->dtype == model->dtype && tuff_shape_equal(other->array->shape, shape))
-            return &graph->nodes[i]->outputs[0];
-    }
     tuff_array *range = tuff__arena_alloc(&graph->arena, sizeof *range);
     if (range == NULL)
         return tuff__graph_out_of_memory(graph);
     *range = *model;
     range->offset = offset;
-    range->shape = shape;
+    range->shape = TUFF_SHAPE(count);
     const op_attributes attributes = {.array = range, .options = ARRAY_OF_GRAPH};
-    return tuff__node_create(graph, OP_ARRAY, range->dtype, shape, NULL, 0, &attributes);
+    return tuff__node_create(graph, OP_ARRAY, range->dtype, range->shape, NULL, 0, &attributes);
+}
+
+/* Returns the `count` elements from the start of an array on, including those of arrays after it, as a single array. */
+static tuff_tensor *array_spanning(tuff_graph *graph, const tuff_array *first, int64_t count)
+{
+    for (int i = 0; i < graph->node_count; ++i) {
+        const op_attributes *other = &graph->nodes[i]->attributes;
+        if (graph->nodes[i]->op == OP_ARRAY && other->options == ARRAY_OF_GRAPH &&
+            other->array->storage == first->storage && other->array->offset == first->offset &&
+            other->array->dtype == first->dtype && tuff_shape_equal(other->array->shape, TUFF_SHAPE(count)))
+            return &graph->nodes[i]->outputs[0];
+    }
+    return tuff__array_range(graph, first, first->offset, count);
 }
 
 static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, tuff_shape shape)
@@ -179,7 +184,7 @@ static tuff_tensor *view_of_range(tuff_graph *graph, const slice_range *found, t
     tuff_tensor *x = found->source;
     if (found->begin + found->count > all) {
         all = found->begin + found->count;
-        x = tuff__array_range(graph, x->node->attributes.array, x->node->attributes.array->offset, all);
+        x = array_spanning(graph, x->node->attributes.array, all);
     }
     if (found->count != all) {
         const op_attributes attributes = {.start = {found->begin}, .step = {1}};

@@ -17,7 +17,7 @@ tuff_graph *tuff__simplify(tuff_graph *source, bool only_live);
 tuff_tensor *tuff__share_node(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape,
                               tuff_tensor *const *inputs, int input_count, const op_attributes *attributes);
 /* Returns `count` elements from byte `offset` of the model's storage on as one array of its dtype, which may span
-   several arrays there. Equal ranges share a node. */
+   several arrays there. Every call makes a node: copies of one range for early and for late readers stay apart. */
 tuff_tensor *tuff__array_range(tuff_graph *graph, const tuff_array *model, uint64_t offset, int64_t count);
 /* Returns the constant result of an op on constant inputs; NULL if it should stay symbolic. */
 tuff_tensor *tuff__fold(tuff_graph *graph, op_code op, tuff_dtype dtype, tuff_shape shape, tuff_tensor *const *inputs,
