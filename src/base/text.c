@@ -32,26 +32,20 @@ static bool reserve(text *self, size_t length)
     return false;
 }
 
-static void add_list(text *self, const char *format, va_list list)
-{
-    va_list again;
-    va_copy(again, list);
-    int length = vsnprintf(NULL, 0, format, list);
-    if (length < 0)
-        self->failed = true;
-    else if (length > 0 && reserve(self, (size_t)length)) {
-        (void)vsnprintf(self->data + self->length, (size_t)length + 1, format, again);
-        self->length += (size_t)length;
-    }
-    va_end(again);
-}
-
 void tuff__text_add(text *self, const char *format, ...)
 {
     va_list list;
     va_start(list, format);
-    add_list(self, format, list);
+    const int length = vsnprintf(NULL, 0, format, list);
     va_end(list);
+    if (length < 0)
+        self->failed = true;
+    if (length <= 0 || !reserve(self, (size_t)length))
+        return;
+    va_start(list, format);
+    (void)vsnprintf(self->data + self->length, (size_t)length + 1, format, list);
+    va_end(list);
+    self->length += (size_t)length;
 }
 
 void tuff__text_add_bytes(text *self, const char *data, size_t length)
@@ -131,6 +125,18 @@ void tuff__text_one_line(char *line)
     while (length && line[length - 1] == ' ')
         length--;
     line[length] = 0;
+}
+
+int tuff__text_first_lines(const char *source, int lines)
+{
+    const char *end = source;
+    for (int line = 0; line < lines && *end; line++) {
+        end += strcspn(end, "\n");
+        end += *end == '\n';
+    }
+    while (end > source && end[-1] == '\n')
+        end--;
+    return (int)(end - source);
 }
 
 const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size)

@@ -26,6 +26,9 @@ void tuff__text_free(text *self);
    sequence at the end. */
 void tuff__text_one_line(char *line);
 
+/* Returns the length in bytes of a text's first lines, without the last newline. */
+int tuff__text_first_lines(const char *source, int lines);
+
 /* Writes "[2,3]" into buffer and returns buffer; truncated if it does not fit. SHAPE_TEXT(s) is a buffer literal for
    messages. */
 const char *tuff__shape_text(tuff_shape shape, char *buffer, size_t size);

@@ -15,19 +15,6 @@ static mutex compiler_lock = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
 
-/* Cuts a log to its first lines and joins them into one. */
-static void shorten(char *log)
-{
-    int lines = 0;
-    size_t i = 0;
-    for (; log[i] && i < LOG_BYTES && lines < LOG_LINES; i++)
-        if (log[i] == '\n' || log[i] == '\r') {
-            log[i] = ' ';
-            lines++;
-        }
-    log[i] = 0;
-}
-
 static tuff_status build_failure(driver_device *device, cl_program program, cl_int error, const char *name)
 {
     size_t size = 0;
@@ -36,12 +23,12 @@ static tuff_status build_failure(driver_device *device, cl_program program, cl_i
         log = tuff__calloc(size + 1, 1);
     if (log && tuff__cl.GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, size, log, NULL) != CL_SUCCESS)
         log[0] = 0;
-    if (log)
-        shorten(log);
+    const int length = log ? tuff__text_first_lines(log, LOG_LINES) : 0;
     tuff_status status = tuff__cl_fail(error, "clBuildProgram");
     if (status != TUFF_E_DEVICE_LOST && status != TUFF_E_OOM_HOST && status != TUFF_E_OOM_DEVICE)
         status = TUFF_E_COMPILE;
-    status = FAIL(status, "kernel %s: clBuildProgram: %s: %s", name, tuff__cl_error_name(error), log ? log : "");
+    status = FAIL(status, "kernel %s: clBuildProgram: %s: %.*s", name, tuff__cl_error_name(error),
+                  length < LOG_BYTES ? length : LOG_BYTES, log ? log : "");
     tuff__free(log);
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/library.h"
+#include "base/text.h"
 #include "base/thread.h"
 #include "device/vulkan/glsl_compiler.h"
 #include "device/vulkan/state.h"
@@ -98,19 +99,6 @@ static tuff_status find_compiler(const glsl_compiler **out)
 
 #endif
 
-/* Returns the length of a log's first lines, in bytes. */
-static int first_lines(const char *log)
-{
-    const char *end = log;
-    for (int line = 0; line < LOG_LINES && *end; line++) {
-        end += strcspn(end, "\n");
-        end += *end == '\n';
-    }
-    while (end > log && end[-1] == '\n')
-        end--;
-    return (int)(end - log);
-}
-
 static tuff_status copy_spirv(const glsl_result *result, blob *spirv)
 {
     void *copy = tuff__memdup(result->spirv, result->size);
@@ -130,7 +118,8 @@ static tuff_status compile(const program_request *request, blob *spirv)
     if (outcome == GLSL_COMPILED)
         status = copy_spirv(&result, spirv);
     else if (outcome == GLSL_REJECTED)
-        status = FAIL(TUFF_E_COMPILE, "%s: %.*s", request->name, first_lines(result.log), result.log);
+        status =
+            FAIL(TUFF_E_COMPILE, "%s: %.*s", request->name, tuff__text_first_lines(result.log, LOG_LINES), result.log);
     else
         status = FAIL(TUFF_E_OOM_HOST, "%s: shaderc ran out of memory", request->name);
     compiler->release(&result);
