@@ -90,12 +90,7 @@ static struct {
 
 static void initialize_events(void)
 {
-    pthread_condattr_t attributes;
-    if (pthread_condattr_init(&attributes) != 0)
-        return;
-    events.is_usable = pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0 &&
-                       pthread_cond_init(&events.changed, &attributes) == 0;
-    (void)pthread_condattr_destroy(&attributes);
+    events.is_usable = tuff__condition_create(&events.changed) == 0;
 }
 
 void tuff__event_signal(void)

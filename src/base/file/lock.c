@@ -105,14 +105,10 @@ static tuff_status check_line_end(int fd, const char *path, uint64_t size, bool 
 /* Flushes the file and its name, which may be new: its creator need not have flushed it. */
 static tuff_status flush(int fd, const char *path)
 {
-    int result = -1, folder = -1;
-    UNINTERRUPTED(result, tuff__file.fsync(fd));
-    if (result < 0)
-        return tuff__fail_errno("flush", path);
+    int folder = -1;
+    TRY(tuff__flush(fd, path));
     TRY(tuff__open_parent_folder(path, &folder));
-    const tuff_status status = tuff__flush_parent_folder(folder, path);
-    (void)tuff__file.close(folder);
-    return status;
+    return tuff__finish_parent_folder(folder, path, TUFF_OK);
 }
 
 static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)

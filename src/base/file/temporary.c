@@ -12,7 +12,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/file/error.h"
 #include "base/file/list.h"
 #include "base/hash.h"

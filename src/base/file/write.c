@@ -29,7 +29,7 @@ tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t s
     return TUFF_OK;
 }
 
-static tuff_status flush(int fd, const char *path)
+tuff_status tuff__flush(int fd, const char *path)
 {
     int result = -1;
     UNINTERRUPTED(result, tuff__file.fsync(fd));
@@ -58,7 +58,7 @@ static tuff_status write_parts(int fd, const char *path, const file_part *parts,
         size += parts[i].size;
     }
     TRY(check_size(fd, path, size));
-    return durable ? flush(fd, path) : TUFF_OK;
+    return durable ? tuff__flush(fd, path) : TUFF_OK;
 }
 
 /* A close that was interrupted by a signal has still closed the file, so only other errors can mean lost bytes. */
@@ -169,12 +169,18 @@ tuff_status tuff__open_parent_folder(const char *path, int *out)
     return status;
 }
 
-/* Flushes a folder. EINVAL means that the file system cannot flush folders, which is not an error. */
-tuff_status tuff__flush_parent_folder(int fd, const char *path)
+/* EINVAL means that the file system cannot flush folders, which is not an error. */
+tuff_status tuff__finish_parent_folder(int folder, const char *path, tuff_status status)
 {
-    int result = -1;
-    UNINTERRUPTED(result, tuff__file.fsync(fd));
-    return result < 0 && errno != EINVAL ? tuff__fail_errno("flush the folder of", path) : TUFF_OK;
+    int result = 0;
+    if (folder < 0)
+        return status;
+    if (status == TUFF_OK)
+        UNINTERRUPTED(result, tuff__file.fsync(folder));
+    if (result < 0 && errno != EINVAL)
+        status = tuff__fail_errno("flush the folder of", path);
+    (void)tuff__file.close(folder);
+    return status;
 }
 
 /* Renames the finished temporary file to path. The folder is opened first, so that the rename is the last step that can
@@ -187,11 +193,7 @@ static tuff_status commit(const char *name, const char *path, bool durable, bool
     tuff_status status = keep ? keep_previous_file(path, durable) : TUFF_OK;
     if (status == TUFF_OK)
         status = replace(name, path);
-    if (status == TUFF_OK && durable)
-        status = tuff__flush_parent_folder(folder, path);
-    if (folder >= 0)
-        (void)tuff__file.close(folder);
-    return status;
+    return tuff__finish_parent_folder(folder, path, status);
 }
 
 /* Finds out whether a file exists at path. Devices and other special files are refused: a rename must not replace
@@ -236,12 +238,7 @@ tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable)
     TRY(examine_target(name, &exists));
     if (durable)
         TRY(tuff__open_parent_folder(name, &folder));
-    tuff_status status = keep_as(path, name, durable);
-    if (status == TUFF_OK && durable)
-        status = tuff__flush_parent_folder(folder, name);
-    if (folder >= 0)
-        (void)tuff__file.close(folder);
-    return status;
+    return tuff__finish_parent_folder(folder, name, keep_as(path, name, durable));
 }
 
 tuff_status tuff__file_remove(const char *path)
