@@ -28,7 +28,7 @@ typedef struct job {
     tuff_status status;
     char message[TUFF_ERROR_SIZE];
     driver_program *program;
-    struct job *next; /* in the device's list, or in that of abandoned jobs */
+    struct job *next; /* in the device's list */
 } job;
 
 static void free_job(job *self)
@@ -96,24 +96,17 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     return NULL;
 }
 
-/* Whether the job ended in time. */
-static bool wait_with_limit(job *self, uint64_t limit)
+/* Waits until the job ends or is abandoned; after the limit in nanoseconds (0: none) it is abandoned here. Returns
+   whether its result can be taken. */
+static bool wait_for_job(job *self, uint64_t limit)
 {
     const struct timespec deadline = tuff__time_after(limit);
+    int error = 0;
     (void)pthread_mutex_lock(&self->lock);
-    while (!self->done && pthread_cond_timedwait(&self->changed, &self->lock, &deadline) != ETIMEDOUT)
-        ;
-    self->abandoned = !self->done;
-    (void)pthread_mutex_unlock(&self->lock);
-    return !self->abandoned;
-}
-
-/* Whether the job ended before it was abandoned. */
-static bool wait_for_job(job *self)
-{
-    (void)pthread_mutex_lock(&self->lock);
-    while (!self->done && !self->abandoned)
-        (void)pthread_cond_wait(&self->changed, &self->lock);
+    while (!self->done && !self->abandoned && error != ETIMEDOUT)
+        error = limit > 0 ? pthread_cond_timedwait(&self->changed, &self->lock, &deadline)
+                          : pthread_cond_wait(&self->changed, &self->lock);
+    self->abandoned |= !self->done;
     const bool is_good = !self->abandoned;
     (void)pthread_mutex_unlock(&self->lock);
     return is_good;
@@ -131,28 +124,24 @@ static bool abandon(job *self)
     return is_abandoned;
 }
 
-/* Jobs that are no longer waited for, kept reachable because their threads still work on them. */
-static struct {
-    pthread_mutex_t lock;
-    job *first;
-} abandoned = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* An object that a driver made for a device that is stuck: it cannot be given back, but stays reachable. */
+/* An object that cannot be given back, but stays reachable: one that a driver made for a device that is stuck, or a job
+   that is no longer waited for, on which its thread still works. */
 typedef struct leaked_object {
     void *object;
     struct leaked_object *next;
 } leaked_object;
-static leaked_object *leaked_objects; /* guarded by the lock of the abandoned jobs */
+static pthread_mutex_t leak_lock = PTHREAD_MUTEX_INITIALIZER;
+static leaked_object *leaked_objects; /* guarded by leak_lock */
 
 static void leak_object(void *object)
 {
     leaked_object *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return;
-    (void)pthread_mutex_lock(&abandoned.lock);
+    (void)pthread_mutex_lock(&leak_lock);
     *self = (leaked_object){object, leaked_objects};
     leaked_objects = self;
-    (void)pthread_mutex_unlock(&abandoned.lock);
+    (void)pthread_mutex_unlock(&leak_lock);
 }
 
 static void leak_program(driver_device *handle, driver_program *built)
@@ -190,14 +179,6 @@ static void leak_device(driver_device *handle)
     leak_object(handle);
 }
 
-static void keep_abandoned_job(job *item)
-{
-    (void)pthread_mutex_lock(&abandoned.lock);
-    item->next = abandoned.first;
-    abandoned.first = item;
-    (void)pthread_mutex_unlock(&abandoned.lock);
-}
-
 /* Abandons the device's jobs and returns how many there were. */
 static int abandon_all(tuff_device *device)
 {
@@ -209,7 +190,7 @@ static int abandon_all(tuff_device *device)
             continue;
         }
         *at = item->next;
-        keep_abandoned_job(item);
+        leak_object(item);
         count++;
     }
     return count;
@@ -276,9 +257,9 @@ tuff_status tuff__create_with_deadline(tuff_device *device, const program_reques
 {
     job *self;
     TRY(start_job(device, request, cached, made != NULL, &self));
-    if (wait_with_limit(self, device->compile_limit))
+    if (wait_for_job(self, device->compile_limit))
         return take_result(self, made, out);
-    keep_abandoned_job(self);
+    leak_object(self);
     disconnect_driver(device);
     return report_timeout(self, request->name);
 }
@@ -312,7 +293,7 @@ tuff_status tuff__create_concurrently(tuff_device *device, const program_request
     job *self;
     TRY(start_listed_job(device, request, cached, made != NULL, &self));
     atomic_store(begun, self->begin);
-    if (!wait_for_job(self))
+    if (!wait_for_job(self, 0))
         return report_timeout(self, request->name);
     atomic_store(begun, 0);
     unlist_job(device, self);
