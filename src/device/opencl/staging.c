@@ -79,18 +79,8 @@ static bool settle(driver_device *device, cl_event event)
     return done;
 }
 
-/* Never frees memory that the device may still use. If the device hangs, a release may never return, so the objects are
-   leaked. */
-void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
+static void release_objects(driver_device *device, driver_staging *self)
 {
-    if (device->hung)
-        (void)tuff__cl_is_idle(device); /* it may have gone on meanwhile */
-    if (!settle(device, self->event) || !settle(device, self->upload_done)) {
-        device->has_stuck_upload = true;
-        return;
-    }
-    if (device->hung && !tuff__cl_is_idle(device))
-        return;
     if (self->event != NULL)
         tuff__cl.ReleaseEvent(self->event);
     if (self->upload_done != NULL)
@@ -101,6 +91,18 @@ void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
         (void)tuff__cl.EnqueueUnmapMemObject(device->queue, self->memory, self->mapped, 0, NULL, NULL);
     if (self->memory != NULL)
         tuff__cl.ReleaseMemObject(self->memory);
+}
+
+/* Never frees memory that the device may still use. If the device hangs, a release may never return, so the objects are
+   leaked. */
+void tuff__cl_staging_destroy(driver_device *device, driver_staging *self)
+{
+    if (device->hung)
+        (void)tuff__cl_is_idle(device); /* it may have gone on meanwhile */
+    if (!settle(device, self->event) || !settle(device, self->upload_done))
+        device->has_stuck_upload = true;
+    else if (!device->hung || tuff__cl_is_idle(device))
+        release_objects(device, self);
     tuff__free(self);
 }
 

@@ -10,6 +10,7 @@
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 #include "device/state.h"
+#include "failing_memory.h"
 #include "fake_opencl.h"
 
 static const fake_opencl_device devices[] = {{.platform = "ARM Platform",
@@ -182,10 +183,13 @@ static void a_device_with_a_stuck_upload_is_not_released(void **state)
     assert_non_null(device);
     tuff__device_set_timeout(device, 10000000);
     staging *batch = NULL;
+    failing_memory_begin(0, false);
     assert_int_equal(tuff__staging_create(device, 4096, true, &batch), TUFF_OK);
     fake_opencl.hangs = true;
     assert_int_equal(tuff__staging_send(batch, 4096), TUFF_OK);
     tuff__staging_destroy(batch);
+    assert_int_equal(failing_memory_live(), 0);
+    (void)failing_memory_end();
     device->handle->hung = false; /* as after a wait for the other queue */
     const int before = fake_opencl.releases;
     tuff_device_close(device);
