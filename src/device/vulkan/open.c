@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "device/vulkan/glsl_compiler.h"
 #include "device/vulkan/state.h"
 
@@ -112,7 +111,6 @@ static tuff_status describe(int index, tuff_device_info *info)
     *info = (tuff_device_info){0};
     TRY(tuff__vulkan_examine(&tuff__vk, usable_devices[index], NULL, &physical));
     tuff__vulkan_describe(&physical, info);
-    snprintf(info->selector, sizeof info->selector, "vulkan:%d", index);
     return TUFF_OK;
 }
 

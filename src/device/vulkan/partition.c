@@ -120,7 +120,7 @@ tuff_status tuff__vulkan_repartition(const driver_device *device, driver_recordi
 {
     *fresh = (vulkan_partition){0};
     *is_better = false;
-    if (!recording->commands || recording->version == device->pace.version)
+    if (recording->version == device->pace.version)
         return TUFF_OK;
     recording->version = device->pace.version;
     TRY(tuff__vulkan_partition(device, recording->commands, recording->command_count, fresh));

@@ -145,60 +145,52 @@ static tuff_status record_segment(driver_device *device, driver_recording *recor
     return tuff__vulkan_end(device, segment->commands);
 }
 
-static void count_descriptors(const command *commands, uint32_t count, uint32_t *sets, uint32_t *descriptors)
+static bool has_set(const command *step)
 {
-    *sets = *descriptors = 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count) {
-            *sets += 1;
-            *descriptors += commands[i].program->buffer_count;
-        }
+    return step->kind == COMMAND_DISPATCH && step->program->buffer_count > 0;
 }
 
-/* Allocates the descriptor sets of all dispatches, in order. layouts has room for set_count. */
-static tuff_status allocate_sets(driver_device *device, driver_recording *recording, const command *commands,
-                                 uint32_t set_count, VkDescriptorSetLayout *layouts, VkDescriptorSet *sets)
+/* Allocates set_count descriptor sets of these layouts, from a pool of their own. */
+static tuff_status allocate_sets(driver_device *device, driver_recording *recording, uint32_t set_count,
+                                 uint32_t descriptor_count, const VkDescriptorSetLayout *layouts)
 {
-    uint32_t filled = 0;
-    for (uint32_t i = 0; i < recording->command_count; i++)
-        if (commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count)
-            layouts[filled++] = commands[i].program->set_layout;
-    VkDescriptorSetAllocateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
-        .descriptorPool = recording->pool,
-        .descriptorSetCount = set_count,
-        .pSetLayouts = layouts,
-    };
-    return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, sets);
-}
-
-/* Creates the sets of all dispatches that have buffers, each at its command's index. */
-static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands)
-{
-    uint32_t set_count, descriptor_count;
-    count_descriptors(commands, recording->command_count, &set_count, &descriptor_count);
-    if (!set_count)
-        return TUFF_OK;
-    VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptor_count};
-    VkDescriptorPoolCreateInfo info = {
+    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, descriptor_count};
+    const VkDescriptorPoolCreateInfo pool = {
         .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
         .maxSets = set_count,
         .poolSizeCount = 1,
         .pPoolSizes = &size,
     };
-    TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &info, NULL, &recording->pool));
-    recording->sets = tuff__calloc(recording->command_count, sizeof *recording->sets);
-    VkDescriptorSetLayout *layouts = tuff__calloc(set_count, sizeof *layouts);
-    tuff_status status = recording->sets && layouts
-                             ? allocate_sets(device, recording, commands, set_count, layouts, recording->sets)
-                             : TUFF_E_OOM_HOST;
+    TRY(VULKAN(device->vk, vkCreateDescriptorPool, device->handle, &pool, NULL, &recording->pool));
+    const VkDescriptorSetAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+        .descriptorPool = recording->pool,
+        .descriptorSetCount = set_count,
+        .pSetLayouts = layouts,
+    };
+    return VULKAN(device->vk, vkAllocateDescriptorSets, device->handle, &info, recording->sets);
+}
+
+/* Creates the sets of all dispatches that have buffers, each at its command's index. */
+static tuff_status create_sets(driver_device *device, driver_recording *recording, const command *commands)
+{
+    const uint32_t count = recording->command_count;
+    uint32_t set_count = 0, descriptor_count = 0;
+    recording->sets = tuff__calloc(count, sizeof *recording->sets);
+    VkDescriptorSetLayout *layouts = tuff__calloc(count, sizeof *layouts);
+    tuff_status status = recording->sets && layouts ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (uint32_t i = 0; status == TUFF_OK && i < count; i++)
+        if (has_set(&commands[i])) {
+            layouts[set_count++] = commands[i].program->set_layout;
+            descriptor_count += commands[i].program->buffer_count;
+        }
+    if (set_count > 0)
+        status = allocate_sets(device, recording, set_count, descriptor_count, layouts);
     tuff__free(layouts);
-    if (status != TUFF_OK)
-        return status;
-    for (uint32_t i = recording->command_count, last = set_count; i-- > 0;) {
-        const bool has_set = commands[i].kind == COMMAND_DISPATCH && commands[i].program->buffer_count;
-        recording->sets[i] = has_set ? recording->sets[--last] : VK_NULL_HANDLE;
-        if (has_set)
+    TRY(status);
+    for (uint32_t i = count; i-- > 0;) {
+        recording->sets[i] = has_set(&commands[i]) ? recording->sets[--set_count] : VK_NULL_HANDLE;
+        if (recording->sets[i])
             fill_set(device, &commands[i], recording->sets[i]);
     }
     return TUFF_OK;
@@ -250,16 +242,11 @@ static void free_commands(driver_device *device, vulkan_partition *partition)
 static tuff_status record_partition(driver_device *device, driver_recording *recording, const command *commands,
                                     vulkan_partition *partition)
 {
-    VkCommandBuffer *buffers = tuff__calloc((size_t)partition->segment_count + 1, sizeof(VkCommandBuffer));
-    tuff_status status = buffers ? TUFF_OK : TUFF_E_OOM_HOST;
-    if (status == TUFF_OK && partition->segment_count)
-        status = tuff__vulkan_allocate_commands(device, device->commands, (uint32_t)partition->segment_count, buffers);
-    for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
-        partition->segments[i].commands = buffers[i];
-    for (int i = 0; status == TUFF_OK && i < partition->segment_count; i++)
-        status = record_segment(device, recording, commands, partition, &partition->segments[i]);
-    tuff__free(buffers);
-    return status;
+    for (int i = 0; i < partition->segment_count; i++) {
+        TRY(tuff__vulkan_allocate_commands(device, device->commands, 1, &partition->segments[i].commands));
+        TRY(record_segment(device, recording, commands, partition, &partition->segments[i]));
+    }
+    return TUFF_OK;
 }
 
 /* Keeps the commands if the recording may have to be partitioned again. */
@@ -275,7 +262,7 @@ static tuff_status keep_commands(const driver_device *device, driver_recording *
 static tuff_status record_all(driver_device *device, driver_recording *recording, const command *commands, bool timed)
 {
     TRY(note_buffers(recording, commands));
-    if (timed && recording->command_count)
+    if (timed)
         TRY(create_queries(device, recording));
     TRY(create_sets(device, recording, commands));
     TRY(tuff__vulkan_partition(device, commands, recording->command_count, &recording->partition));
@@ -330,18 +317,18 @@ static tuff_status update_partition(driver_device *device, driver_recording *rec
     saved_error before;
     tuff__error_save(&before);
     tuff_status status = tuff__vulkan_repartition(device, recording, &fresh, &is_better);
-    if (status == TUFF_OK && is_better)
-        status = tuff__vulkan_wait_until(device, recording->last_use);
-    if (status == TUFF_OK && is_better)
-        status = record_partition(device, recording, recording->commands, &fresh);
-    vulkan_partition *old = &fresh;
     if (status == TUFF_OK && is_better) {
-        const vulkan_partition swapped = recording->partition;
-        recording->partition = fresh;
-        fresh = swapped;
+        status = tuff__vulkan_wait_until(device, recording->last_use);
+        if (status == TUFF_OK)
+            status = record_partition(device, recording, recording->commands, &fresh);
+        if (status == TUFF_OK) {
+            const vulkan_partition old = recording->partition;
+            recording->partition = fresh;
+            fresh = old; /* is freed instead */
+        }
     }
-    free_commands(device, old);
-    tuff__vulkan_partition_free(old);
+    free_commands(device, &fresh);
+    tuff__vulkan_partition_free(&fresh);
     if (status == TUFF_E_DEVICE_LOST || status == TUFF_E_TIMEOUT)
         return status;
     tuff__error_restore(&before);
@@ -399,8 +386,6 @@ static tuff_status wait_for_ticks(driver_device *device, driver_recording *recor
 
 tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
 {
-    if (!recording->command_count)
-        return TUFF_OK;
     TRY(wait_for_ticks(device, recording));
     for (uint32_t i = 0; i < recording->command_count; i++) {
         uint64_t ticks[2];
@@ -414,8 +399,6 @@ tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *rec
 tuff_status tuff__vulkan_start_times(driver_device *device, driver_recording *recording, uint64_t *nanoseconds)
 {
     uint64_t first[2];
-    if (!recording->command_count)
-        return TUFF_OK;
     TRY(wait_for_ticks(device, recording));
     TRY(read_ticks(device, recording, 0, first));
     for (uint32_t i = 0; i < recording->command_count; i++) {

@@ -113,13 +113,13 @@ struct driver_device {
     VkCommandBuffer
         entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */
     uint64_t wait_limit; /* nanoseconds without progress until TUFF_E_TIMEOUT */
-    int segment_size;    /* most commands of a recording that are submitted together */
+    int segment_size;    /* most parts of a recording in one submission */
     bool lost;
     const char *lost_in;       /* the function that first reported the loss */
     _Atomic bool hung;         /* also read while programs are made, concurrently with other calls */
     bool has_stuck_upload;     /* an upload did not end in time: nothing of the device is destroyed */
     bool has_leaks; /* objects were leaked, so the VkDevice is not destroyed: their memory would go with it */
-    bool mapped;               /* buffers live in memory that host and device both reach */
+    bool mapped;    /* buffers are allocated in host-visible device memory */
     bool reads_through_copies; /* reads go through copies: a card's memory is slow to read across the bus */
     bool collects_statistics;  /* pipelines are created with statistics */
     bool optimizes;            /* pipelines are created without the flag that disables optimization */

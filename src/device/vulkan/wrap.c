@@ -1,6 +1,5 @@
 /* An application's own VkDevice and queue, its buffers as arrays, and the semaphores that order its work and tuff's.
    The application keeps its objects: closing destroys only what was made here. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,12 +23,12 @@ static tuff_status check_handles(const tuff_vulkan_handles *handles)
     return TUFF_OK;
 }
 
-static tuff_status check_version(const char *what, uint32_t version)
+static tuff_status check_version(const char *subject, uint32_t version)
 {
     return version >= VK_API_VERSION_1_1
                ? TUFF_OK
                : FAIL(TUFF_E_UNSUPPORTED,
-                      "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s has version %u.%u", what,
+                      "tuff_device_wrap_vulkan: tuff needs Vulkan 1.1, but the %s has version %u.%u", subject,
                       VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
 }
 
@@ -54,7 +53,6 @@ static tuff_status connect(driver_device *device, const tuff_vulkan_handles *han
     device->handle = handles->device;
     device->queue = device->upload_queue = handles->queue;
     TRY(tuff__vulkan_prepare(device));
-    *info = (tuff_device_info){0};
     tuff__vulkan_describe(&device->physical, info);
     if (device->physical.disabled[0])
         tuff__log(TUFF_LOG_INFO, "vulkan: %s: not using features that the application did not enable: %s", info->name,
