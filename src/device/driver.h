@@ -24,6 +24,9 @@ typedef struct blob {
     size_t size;
 } blob;
 
+/* PCI vendor ids, as in tuff_device_info.vendor_id. */
+enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_ARM = 0x13b5, VENDOR_INTEL = 0x8086 };
+
 /* Separates the translation units of a text. */
 #define UNIT_SEPARATOR "\n// next translation unit\n"
 

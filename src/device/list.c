@@ -306,12 +306,12 @@ typedef struct choices {
    counts pairs of them from RDNA on. */
 static double lanes_of(const tuff_device_info *info)
 {
-    enum { AMD = 0x1002, NVIDIA = 0x10de, INTEL = 0x8086 };
     const bool is_opencl = strncmp(info->api, "OpenCL", 6) == 0;
     int lanes = 64;
-    if (info->vendor_id == NVIDIA || (info->vendor_id == AMD && is_opencl && strncmp(info->name, "gfx1", 4) == 0))
+    if (info->vendor_id == VENDOR_NVIDIA ||
+        (info->vendor_id == VENDOR_AMD && is_opencl && strncmp(info->name, "gfx1", 4) == 0))
         lanes = 128;
-    if (info->vendor_id == INTEL)
+    if (info->vendor_id == VENDOR_INTEL)
         lanes = 8;
     return (double)info->compute_units * lanes;
 }
@@ -331,15 +331,16 @@ static double matrices_of(const tuff_device_info *info)
     return info->cooperative_matrix > 0;
 }
 
-/* Keeps, of the devices in `left`, only those with the largest value, or with one within the tolerance of it. */
-static void keep_largest(const choices *self, bool *left, double (*value)(const tuff_device_info *), double tolerance)
+/* Keeps, of the candidates, only those with the largest value, or with one within the tolerance of it. */
+static void keep_largest(const choices *self, bool *candidates, double (*value)(const tuff_device_info *),
+                         double tolerance)
 {
     double largest = -HUGE_VAL;
     for (int i = 0; i < self->count; i++)
-        if (left[i] && value(&self->infos[i]) > largest)
+        if (candidates[i] && value(&self->infos[i]) > largest)
             largest = value(&self->infos[i]);
     for (int i = 0; i < self->count; i++)
-        left[i] = left[i] && tolerance * value(&self->infos[i]) >= largest;
+        candidates[i] = candidates[i] && tolerance * value(&self->infos[i]) >= largest;
 }
 
 /* Finds the best of the devices that are not taken yet: by class, then by size, that is by lanes and then by memory.
@@ -347,21 +348,21 @@ static void keep_largest(const choices *self, bool *left, double (*value)(const 
    that the order of the list decides only between equals. */
 static int find_best(const choices *self, const bool *taken)
 {
-    bool left[MAX_CHOICES] = {false};
+    bool candidates[MAX_CHOICES] = {false};
     for (int i = 0; i < self->count; i++)
-        left[i] = !taken[i];
-    keep_largest(self, left, class_value, 1);
+        candidates[i] = !taken[i];
+    keep_largest(self, candidates, class_value, 1);
     if (self->wanted->matrices)
-        keep_largest(self, left, matrices_of, 1);
+        keep_largest(self, candidates, matrices_of, 1);
     int first = 0;
-    while (!left[first])
+    while (!candidates[first])
         first++;
     const tuff_device_class best = self->infos[first].device_class;
     if (best != TUFF_DEVICE_GPU_DISCRETE && best != TUFF_DEVICE_GPU_INTEGRATED)
         return first;
-    keep_largest(self, left, lanes_of, 1.25);
-    keep_largest(self, left, memory_of, 1.25);
-    while (!left[first])
+    keep_largest(self, candidates, lanes_of, 1.25);
+    keep_largest(self, candidates, memory_of, 1.25);
+    while (!candidates[first])
         first++;
     return first;
 }

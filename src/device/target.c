@@ -5,7 +5,7 @@
 
 target tuff__device_target(const tuff_device *device)
 {
-    enum { NVIDIA = 0x10de, MAX_GLSL_ARRAY_VECTORS = 16 }; /* lavapipe loses sums held in arrays of 24 vectors */
+    enum { MAX_GLSL_ARRAY_VECTORS = 16 }; /* lavapipe loses sums held in arrays of 24 vectors */
     const tuff_device_info *info = tuff__device_info(device);
     const bool glsl = tuff__device_takes_glsl(device), cpu = info->device_class == TUFF_DEVICE_CPU;
     return (target){.info = info,
@@ -22,7 +22,7 @@ target tuff__device_target(const tuff_device *device)
                                              info->matrix_shape[1] > 0 && info->matrix_shape[2] > 0 &&
                                              (info->matrix_lanes != 0 || info->proved_subgroup_size != 0),
                     /* NVIDIA's driver 580.159 crashes when it compiles attention with a bias and dropout for Vulkan. */
-                    .has_dropout_on_units = !(glsl && info->vendor_id == NVIDIA),
+                    .has_dropout_on_units = !(glsl && info->vendor_id == VENDOR_NVIDIA),
                     .compiles_unrolled_fast = !(glsl && cpu),
                     .has_fast_private_arrays = !(glsl && cpu),
                     .groups_keep_running = !glsl && cpu,

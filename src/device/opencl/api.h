@@ -227,11 +227,11 @@ tuff_status tuff__cl_prepare(driver_device *device);
 tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, void *out, size_t size);
 /* Truncates the text to the buffer's size. */
 tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size);
+/* Returns NULL, with an error, if the extensions cannot be read; the caller frees the text. */
+char *tuff__cl_read_extensions(cl_device_id id);
 
 /* vendors.c */
 bool tuff__cl_has_extension(const char *extensions, const char *name);
-/* Returns NULL, with an error, if the extensions cannot be read; the caller frees the text. */
-char *tuff__cl_read_extensions(cl_device_id id);
 /* Fills in what the extensions and the profile say about kernels; may correct the class. */
 tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info);
 /* Whether buffers may be larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE, if they and the programs that use them are made for

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "device/opencl/api.h"
 
-enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64, VENDOR_INTEL = 0x8086 };
+enum { PLATFORM_LIMIT = 16, DEVICE_LIMIT = 64 };
 
 typedef struct listed_device {
     cl_platform_id platform;
@@ -24,33 +24,46 @@ tuff_status tuff__cl_device_value(cl_device_id id, cl_device_info parameter, voi
     return TUFF_OK;
 }
 
-/* The text is truncated to the buffer's size here, because some drivers refuse to do that. */
-tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
+static cl_int query(cl_platform_id platform, cl_device_id id, cl_uint parameter, size_t size, void *out, size_t *needed)
 {
-    size_t needed = 0;
-    CL_TRY(GetDeviceInfo, (id, parameter, 0, NULL, &needed));
-    char *whole = tuff__calloc(needed + 1, 1);
-    if (!whole)
-        return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.GetDeviceInfo(id, parameter, needed, whole, NULL);
-    if (error == CL_SUCCESS)
-        snprintf(out, size, "%s", whole);
-    tuff__free(whole);
-    return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetDeviceInfo");
+    return platform ? tuff__cl.GetPlatformInfo(platform, parameter, size, out, needed)
+                    : tuff__cl.GetDeviceInfo(id, parameter, size, out, needed);
 }
 
-static tuff_status platform_text(cl_platform_id id, cl_platform_info parameter, char *out, size_t size)
+/* Reads a text of the platform, or of the device if platform is NULL. Returns NULL on failure, with an error set. */
+static char *read_text(cl_platform_id platform, cl_device_id id, cl_uint parameter)
 {
     size_t needed = 0;
-    CL_TRY(GetPlatformInfo, (id, parameter, 0, NULL, &needed));
-    char *whole = tuff__calloc(needed + 1, 1);
-    if (!whole)
-        return TUFF_E_OOM_HOST;
-    cl_int error = tuff__cl.GetPlatformInfo(id, parameter, needed, whole, NULL);
+    cl_int error = query(platform, id, parameter, 0, NULL, &needed);
+    char *whole = error == CL_SUCCESS ? tuff__calloc(needed + 1, 1) : NULL;
+    if (whole)
+        error = query(platform, id, parameter, needed, whole, NULL);
     if (error == CL_SUCCESS)
-        snprintf(out, size, "%s", whole);
+        return whole;
     tuff__free(whole);
-    return error == CL_SUCCESS ? TUFF_OK : tuff__cl_fail(error, "clGetPlatformInfo");
+    (void)tuff__cl_fail(error, platform ? "clGetPlatformInfo" : "clGetDeviceInfo");
+    return NULL;
+}
+
+/* The text is truncated to the buffer's size here, because some drivers refuse to do that. */
+static tuff_status copy_text(cl_platform_id platform, cl_device_id id, cl_uint parameter, char *out, size_t size)
+{
+    char *whole = read_text(platform, id, parameter);
+    if (!whole)
+        return tuff_last_status();
+    snprintf(out, size, "%s", whole);
+    tuff__free(whole);
+    return TUFF_OK;
+}
+
+tuff_status tuff__cl_device_text(cl_device_id id, cl_device_info parameter, char *out, size_t size)
+{
+    return copy_text(NULL, id, parameter, out, size);
+}
+
+char *tuff__cl_read_extensions(cl_device_id id)
+{
+    return read_text(NULL, id, CL_DEVICE_EXTENSIONS);
 }
 
 /* Allocates nothing, so that no device disappears for lack of memory. */
@@ -150,8 +163,8 @@ static size_t version_end(const char *version)
 static tuff_status describe_driver(cl_platform_id platform_id, cl_device_id id, tuff_device_info *info)
 {
     char platform[128] = "", words[256] = "", version[64] = "";
-    TRY(platform_text(platform_id, CL_PLATFORM_NAME, platform, sizeof platform));
-    TRY(platform_text(platform_id, CL_PLATFORM_VERSION, words, sizeof words));
+    TRY(copy_text(platform_id, NULL, CL_PLATFORM_NAME, platform, sizeof platform));
+    TRY(copy_text(platform_id, NULL, CL_PLATFORM_VERSION, words, sizeof words));
     TRY(tuff__cl_device_text(id, CL_DRIVER_VERSION, version, sizeof version));
     const char *vendor = words + version_end(words);
     vendor += strspn(vendor, " ");
@@ -185,8 +198,6 @@ tuff_status tuff__cl_describe_device(cl_platform_id platform, cl_device_id id, t
 
 tuff_status tuff__cl_describe(int index, tuff_device_info *info)
 {
-    if (index < 0 || index >= device_count)
-        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
     return tuff__cl_describe_device(devices[index].platform, devices[index].id, info);
 }
 
@@ -196,7 +207,7 @@ static tuff_status fill_identity(driver_device *device)
     char platform[256] = "", name[256] = "", version[128] = "", driver_version[128] = "";
     cl_uint vendor = 0, bits = 0;
     cl_device_type type = 0;
-    TRY(platform_text(device->platform, CL_PLATFORM_VERSION, platform, sizeof platform));
+    TRY(copy_text(device->platform, NULL, CL_PLATFORM_VERSION, platform, sizeof platform));
     TRY(tuff__cl_device_text(device->id, CL_DEVICE_NAME, name, sizeof name));
     TRY(tuff__cl_device_text(device->id, CL_DEVICE_VERSION, version, sizeof version));
     TRY(tuff__cl_device_text(device->id, CL_DRIVER_VERSION, driver_version, sizeof driver_version));
@@ -260,8 +271,6 @@ void tuff__cl_close(driver_device *device)
 
 tuff_status tuff__cl_open(int index, driver_device **out)
 {
-    if (index < 0 || index >= device_count)
-        return FAIL(TUFF_E_NO_DEVICE, "opencl:%d: there are %d OpenCL devices", index, device_count);
     driver_device *device = tuff__calloc(1, sizeof *device);
     if (!device)
         return TUFF_E_OOM_HOST;

@@ -7,8 +7,6 @@
 
 #include "base/alloc.h"
 
-enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_INTEL = 0x8086 };
-
 /* Queries from vendors' extensions (cl_ext.h). */
 enum {
     COMPUTE_CAPABILITY_NV = 0x4000, /* the major number */
@@ -28,22 +26,6 @@ bool tuff__cl_has_extension(const char *extensions, const char *name)
         if ((at == extensions || at[-1] == ' ') && (at[length] == ' ' || at[length] == 0))
             return true;
     return false;
-}
-
-char *tuff__cl_read_extensions(cl_device_id id)
-{
-    size_t needed = 0;
-    const cl_int error = tuff__cl.GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &needed);
-    if (error != CL_SUCCESS) {
-        tuff__cl_fail(error, "clGetDeviceInfo");
-        return NULL;
-    }
-    char *extensions = tuff__calloc(needed + 1, 1);
-    if (extensions && tuff__cl_device_text(id, CL_DEVICE_EXTENSIONS, extensions, needed + 1) != TUFF_OK) {
-        tuff__free(extensions);
-        return NULL;
-    }
-    return extensions;
 }
 
 /* Lists the subgroup widths that Intel's compiler accepts; unused entries are 0. */

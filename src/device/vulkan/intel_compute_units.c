@@ -5,7 +5,7 @@
 
 #include "device/vulkan/state.h"
 
-enum { VENDOR_INTEL = 0x8086, INTEGRATED_UNITS = 96, DISCRETE_UNITS = 256, OTHER_UNITS = 16 };
+enum { INTEGRATED_UNITS = 96, DISCRETE_UNITS = 256, OTHER_UNITS = 16 };
 
 /* Parts of names; the first one that a name contains counts. From Intel's product pages (ark.intel.com). */
 static const struct {

@@ -11,9 +11,6 @@
    so that a build without a compiler finds the programs of a build with one. */
 #define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
 
-/* Mali's local memory is ordinary memory behind a cache. */
-enum { VENDOR_ARM = 0x13b5 };
-
 /* Puts a structure at the head of a pNext chain. */
 #define CHAIN(head, structure, type)      \
     do {                                  \
@@ -188,14 +185,6 @@ static void keep_used_features(vulkan_physical *physical)
     physical->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
 }
 
-/* Whether the device is a CPU, where what does not fit into registers lies in cached memory on purpose. */
-static bool is_cpu(const vulkan_physical *physical)
-{
-    VkPhysicalDeviceProperties properties;
-    physical->vk->vkGetPhysicalDeviceProperties(physical->handle, &properties);
-    return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
-}
-
 static void query_features(vulkan_physical *physical, const extension_list *list)
 {
     VkPhysicalDeviceFeatures2 *head = &physical->features;
@@ -226,8 +215,10 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         physical->extensions[physical->extension_count++] =
             khr ? "VK_KHR_cooperative_matrix" : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
     }
+    /* On a CPU, what does not fit into registers lies in cached memory on purpose. */
     if (can_use(list, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) && physical->vk->executable_properties &&
-        physical->vk->executable_statistics && !is_cpu(physical)) {
+        physical->vk->executable_statistics &&
+        physical->properties.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU) {
         CHAIN(*head, physical->executables,
               VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
         physical->extensions[physical->extension_count++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
@@ -259,11 +250,11 @@ tuff_status tuff__vulkan_examine(const vulkan_api *vk, VkPhysicalDevice handle, 
                                  vulkan_physical *physical)
 {
     extension_list list = {.application = application};
-    VkPhysicalDeviceProperties properties;
     *physical = (vulkan_physical){.vk = vk, .handle = handle};
-    vk->vkGetPhysicalDeviceProperties(handle, &properties);
-    find_version(application, properties.apiVersion, physical);
-    TRY(find_queues(application, properties.deviceName, physical));
+    VkPhysicalDeviceProperties *properties = &physical->properties.properties;
+    vk->vkGetPhysicalDeviceProperties(handle, properties);
+    find_version(application, properties->apiVersion, physical);
+    TRY(find_queues(application, properties->deviceName, physical));
     tuff_status status = list_extensions(physical, &list);
     if (status == TUFF_OK) {
         query_features(physical, &list);
@@ -300,15 +291,6 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
-{
-    uint64_t largest = 0;
-    for (uint32_t i = 0; i < memory->memoryHeapCount; i++)
-        if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && memory->memoryHeaps[i].size > largest)
-            largest = memory->memoryHeaps[i].size;
-    return largest;
-}
-
 /* Returns the index of the largest heap of the device's own memory; -1: there is none. */
 static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
 {
@@ -318,6 +300,12 @@ static int main_heap(const VkPhysicalDeviceMemoryProperties *memory)
             (best < 0 || memory->memoryHeaps[i].size > memory->memoryHeaps[best].size))
             best = i;
     return best;
+}
+
+static uint64_t memory_size(const VkPhysicalDeviceMemoryProperties *memory)
+{
+    const int heap = main_heap(memory);
+    return heap < 0 ? 0 : memory->memoryHeaps[heap].size;
 }
 
 uint64_t tuff__vulkan_available_memory(const vulkan_physical *physical, int heap)
@@ -427,7 +415,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->device_id = properties->deviceID;
     describe_limits(physical, info);
     describe_widths(physical, info);
-    info->local_is_global = properties->vendorID == VENDOR_ARM;
+    info->local_is_global = properties->vendorID == VENDOR_ARM; /* Mali's is ordinary memory behind a cache */
     info->watchdog = info->device_class == TUFF_DEVICE_CPU ? TUFF_WATCHDOG_NONE : TUFF_WATCHDOG_UNKNOWN;
     info->subgroup_size = has_subgroups(&physical->subgroup) ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =

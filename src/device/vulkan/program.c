@@ -51,7 +51,6 @@ static bool can_require(const vulkan_physical *physical, uint32_t width)
    and the narrowest leaves each lane the most registers. cl/prelude.cl does the same in OpenCL. 0: any width. */
 static uint32_t narrow_width(const vulkan_physical *physical, const program_request *request)
 {
-    enum { VENDOR_INTEL = 0x8086 };
     const VkPhysicalDeviceSubgroupSizeControlProperties *sizes = &physical->subgroup_sizes;
     const uint32_t least = sizes->minSubgroupSize;
     const bool is_wanted = physical->properties.properties.vendorID == VENDOR_INTEL && request->text != NULL &&
