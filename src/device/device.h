@@ -37,10 +37,10 @@ const tuff_device_info *tuff__device_info(const tuff_device *device);
 /* "OpenCL C" or "GLSL"; "" for the reference device. */
 const char *tuff__device_language(const tuff_device *device);
 bool tuff__device_takes_glsl(const tuff_device *device);
-/* For tools and tests that want to see what another device would get: from now on this device, just opened and not the
-   reference device, describes itself like that one. Plans compiled for it contain the kernel texts, which are never
-   built; running one fails with TUFF_E_UNSUPPORTED. */
-void tuff__device_override_info(tuff_device *device, const tuff_device_info *as);
+/* For tools and tests that want to see what another device would get: from now on tuff_device_describe and compilation
+   see `other` instead of the description of this device, just opened and not the reference device. Plans compiled for
+   it contain the kernel texts, which are never built; running one fails with TUFF_E_UNSUPPORTED. */
+void tuff__device_override_info(tuff_device *device, const tuff_device_info *other);
 /* Limits how long a compilation may take; 0: no limit. A compilation that takes longer is abandoned, and the device is
    lost for this process; see tuff__device_is_stuck. */
 void tuff__device_limit_compiles(tuff_device *device, uint64_t nanoseconds);

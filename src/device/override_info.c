@@ -1,6 +1,5 @@
 /* A device whose description is overridden: it compiles as another device would, with memory of its own driver; nothing
    is built or run. */
-#include "base/text.h"
 #include "device/state.h"
 
 static tuff_status create_dummy_program(driver_device *device, const program_request *request, blob cached, blob *made,
@@ -44,7 +43,7 @@ static tuff_status submit_dummy(driver_device *device, driver_recording *recorde
     return FAIL(TUFF_E_UNSUPPORTED, "a device whose description is overridden cannot run kernels");
 }
 
-void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)
+void tuff__device_override_info(tuff_device *device, const tuff_device_info *other)
 {
     device->driver_override = *device->driver;
     device->driver_override.program_create = create_dummy_program;
@@ -59,5 +58,5 @@ void tuff__device_override_info(tuff_device *device, const tuff_device_info *as)
     device->driver_override.refused_dispatch = NULL;
     device->driver_override.library_unavailable_reason = NULL;
     device->driver = &device->driver_override;
-    device->info = *as;
+    device->info = *other;
 }

@@ -334,28 +334,28 @@ void tuff__program_release(tuff_device *device, program *shared)
 enum { STORE_TIME_DIVISOR = 2 };
 #define INITIAL_COST_GUESS UINT64_C(100000000) /* nanoseconds to get the bytes of a program */
 
-static bool is_worth_storing(const tuff_device *device, const program *one, bool launched, uint64_t used,
+static bool is_worth_storing(const tuff_device *device, const program *shared, bool launched, uint64_t used,
                              uint64_t spent)
 {
     const uint64_t expected = device->binary_cost > 0 ? device->binary_cost : INITIAL_COST_GUESS;
-    return one && one->is_unstored && (launched || one->was_seen) &&
-           spent + expected <= (one->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__program_cache_is_on();
+    return shared && shared->is_unstored && (launched || shared->was_seen) &&
+           spent + expected <= (shared->was_seen ? used : used / STORE_TIME_DIVISOR) && tuff__program_cache_is_on();
 }
 
 /* The device's lock is held. */
-static tuff_status store_bytes(tuff_device *device, program *one)
+static tuff_status store_bytes(tuff_device *device, program *shared)
 {
-    const cache_key entry = {"program", one->key}, mark = {"seen", one->key};
+    const cache_key entry = {"program", shared->key}, mark = {"seen", shared->key};
     blob made = {0};
     TRY(tuff__device_drain(device));
     const uint64_t begin = tuff__nanoseconds();
-    if (device->driver->program_bytes(device->handle, one->driver, &made) != TUFF_OK)
+    if (device->driver->program_bytes(device->handle, shared->driver, &made) != TUFF_OK)
         tuff__log(TUFF_LOG_INFO, "cannot get a program's binary for the cache: %s", tuff_error());
     else if (made.size > 0) {
         tuff__program_cache_store(entry, made);
         tuff__program_cache_drop(mark);
     }
-    one->is_unstored = false;
+    shared->is_unstored = false;
     tuff__free(made.data);
     device->binary_cost = tuff__nanoseconds() - begin;
     return TUFF_OK;

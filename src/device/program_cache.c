@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/bytes.h"
 #include "base/checked.h"
 #include "base/file/list.h"
 #include "base/hash.h"
@@ -31,14 +32,6 @@ static void write_le(unsigned char *at, uint64_t value, int size)
 {
     for (int i = 0; i < size; i++)
         at[i] = (unsigned char)(value >> (8 * i));
-}
-
-static uint64_t read_le(const unsigned char *at, int size)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
 }
 
 static void write_hash(unsigned char *at, hash128 hash)
@@ -87,9 +80,10 @@ static const char *rejection_reason(unsigned char *entry, size_t size, cache_key
     size_t key_length = strlen(key.text);
     if (size < KEY_AT || memcmp(entry, magic, sizeof magic) != 0)
         return "it is not a tuff cache file";
-    if (read_le(entry + FORMAT_AT, 4) != FORMAT)
+    byte_reader reader = {.data = entry, .size = size, .at = FORMAT_AT};
+    if (tuff__get_u32(&reader) != FORMAT)
         return "it has another format version";
-    uint64_t header = read_le(entry + HEADER_LENGTH_AT, 4), payload = read_le(entry + PAYLOAD_LENGTH_AT, 8);
+    const uint64_t header = tuff__get_u32(&reader), payload = tuff__get_u64(&reader);
     if (header < KEY_AT || header > size || payload != size - header)
         return "its length does not match its header";
     unsigned char hash[16], stored[16];

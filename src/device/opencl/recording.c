@@ -499,10 +499,10 @@ static tuff_status wait_timed(driver_device *device, const driver_recording *rec
 {
     tuff_status status = TUFF_OK;
     for (int i = 0; i < record->count && record->steps[i].event; i++) {
-        const tuff_status one = tuff__cl_wait_event(device, record->steps[i].event);
+        const tuff_status own_status = tuff__cl_wait_event(device, record->steps[i].event);
         if (status == TUFF_OK)
-            status = one;
-        if (one == TUFF_E_TIMEOUT) {
+            status = own_status;
+        if (own_status == TUFF_E_TIMEOUT) {
             (void)track_late_steps(device, record, i);
             break;
         }

@@ -1,6 +1,5 @@
 /* Bounded waits: events announce their end and are polled besides, and no wait is endless. Enqueued work is tracked in
    a ring of events, so that each completed event is a sign of progress. */
-#include "base/alloc.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
 
@@ -199,9 +198,9 @@ tuff_status tuff__cl_wait(driver_device *device)
     tuff_status status = TUFF_OK;
     while (device->pending_count > 0) {
         int before = device->pending_count;
-        tuff_status one = wait_first(device);
+        tuff_status own_status = wait_first(device);
         if (status == TUFF_OK)
-            status = one;
+            status = own_status;
         if (device->pending_count == before)
             break;
     }

@@ -1,7 +1,5 @@
 /* Buffers, and the ways of bytes between host and device: directly through mapped memory if that needs no long wait,
    else through a ring of staging slots and copies on the queue. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 

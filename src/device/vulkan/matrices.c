@@ -14,22 +14,22 @@ typedef struct block {
 
 /* Whether factors are f16, sums are f32, a subgroup shares the block, and kernels can cut their tiles into such
    blocks. */
-static bool is_wanted(const block *one)
+static bool is_wanted(const block *offer)
 {
     bool fits = true;
     for (int i = 0; i < 3; i++)
-        fits = fits && one->shape[i] % SIDE_MULTIPLE == 0 && one->shape[i] > 0 && one->shape[i] <= MAX_SIDE &&
-               (one->shape[i] & (one->shape[i] - 1)) == 0;
-    return fits && one->a == VK_COMPONENT_TYPE_FLOAT16_NV && one->b == VK_COMPONENT_TYPE_FLOAT16_NV &&
-           one->c == VK_COMPONENT_TYPE_FLOAT32_NV && one->result == VK_COMPONENT_TYPE_FLOAT32_NV &&
-           one->scope == VK_SCOPE_SUBGROUP_NV;
+        fits = fits && offer->shape[i] % SIDE_MULTIPLE == 0 && offer->shape[i] > 0 && offer->shape[i] <= MAX_SIDE &&
+               (offer->shape[i] & (offer->shape[i] - 1)) == 0;
+    return fits && offer->a == VK_COMPONENT_TYPE_FLOAT16_NV && offer->b == VK_COMPONENT_TYPE_FLOAT16_NV &&
+           offer->c == VK_COMPONENT_TYPE_FLOAT32_NV && offer->result == VK_COMPONENT_TYPE_FLOAT32_NV &&
+           offer->scope == VK_SCOPE_SUBGROUP_NV;
 }
 
 /* Keeps the larger block, or the first one of equal blocks. */
-static void keep_larger(const block *one, uint32_t shape[3])
+static void keep_larger(const block *offer, uint32_t shape[3])
 {
-    if (is_wanted(one) && one->shape[0] * one->shape[1] * one->shape[2] > shape[0] * shape[1] * shape[2])
-        memcpy(shape, one->shape, sizeof one->shape);
+    if (is_wanted(offer) && offer->shape[0] * offer->shape[1] * offer->shape[2] > shape[0] * shape[1] * shape[2])
+        memcpy(shape, offer->shape, sizeof offer->shape);
 }
 
 static void find_nv(const vulkan_api *vk, VkPhysicalDevice handle, uint32_t shape[3])
