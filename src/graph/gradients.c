@@ -156,8 +156,6 @@ static tuff_tensor *pow_exponent_gradient(tuff_tensor *g, tuff_tensor *x, tuff_t
 #define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, valid, gradients) \
     GRADIENT(name, gradients)
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 
 typedef tuff_tensor *(*gradient_function)(const node *n, tuff_tensor *x, tuff_tensor *y, tuff_tensor *z, tuff_tensor *f,
                                           tuff_tensor *g, int input);

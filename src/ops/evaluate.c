@@ -26,10 +26,8 @@ tuff_status tuff__evaluate_constant(const evaluation *e, int64_t count)
    elements. */
 tuff_status tuff__evaluate_iota(const evaluation *e, int64_t count)
 {
-    int64_t inner = 1;
-    for (int axis = e->attributes->axis + 1; axis < e->shape.rank; axis++)
-        inner *= e->shape.extent[axis];
-    int64_t extent = e->shape.extent[e->attributes->axis];
+    const int64_t inner = tuff__count_axes(e->shape, e->attributes->axis + 1, e->shape.rank);
+    const int64_t extent = e->shape.extent[e->attributes->axis];
     for (int64_t i = 0; i < count; i++)
         e->value[i] = (double)(i / inner % extent);
     return clear_errors(e, count);
@@ -84,8 +82,6 @@ static const evaluator evaluators[OP_COUNT] = {
 #define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, ...) \
     [OP_##code] = tuff__evaluate_##evaluate,
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 };
 
 tuff_status tuff__evaluate(const evaluation *e)

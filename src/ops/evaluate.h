@@ -31,8 +31,6 @@ tuff_status tuff__evaluate_elementwise(const evaluation *e, int64_t count);
 #define SPECIAL(code, name, inputs, kinds, pattern, operands, axes, attributes, cost, evaluate, ...) \
     tuff_status tuff__evaluate_##evaluate(const evaluation *e, int64_t count);
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 
 /* Returns the random number in [0, 1) of element index, for the seed and ordinal of the attributes. */
 double tuff__random_uniform(const op_attributes *attributes, int64_t index, double step);

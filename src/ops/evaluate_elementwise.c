@@ -25,7 +25,6 @@ typedef void (*partials_function)(double x, double y, double z, double f, double
 typedef double (*absolute_function)(double x);
 
 #define SPECIAL(...)
-
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, real, derivatives, gradients, cost, domain, ulps, \
                     absolute, low, high)                                                                             \
     static double value_of_##name(double x, double y, double z)                                                      \
@@ -46,10 +45,10 @@ typedef double (*absolute_function)(double x);
             partials[i] = values[i];                                                                                 \
     }
 #include "ops/ops.def"
-#undef ELEMENTWISE
 
 /* Bools are not integers here: AND and OR are evaluated in double. */
 #define IABS(x) ((x) < 0 ? -(x) : (x))
+#define SPECIAL(...)
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, ...) \
     static int64_t signed_##name(int64_t x, int64_t y)                  \
     {                                                                   \
@@ -57,10 +56,10 @@ typedef double (*absolute_function)(double x);
         return integer_text;                                            \
     }
 #include "ops/ops.def"
-#undef ELEMENTWISE
 #undef IABS
 
 #define IABS(x) (x)
+#define SPECIAL(...)
 #define ELEMENTWISE(code, name, inputs, kinds, text, integer_text, ...) \
     static uint64_t unsigned_##name(uint64_t x, uint64_t y)             \
     {                                                                   \
@@ -68,7 +67,6 @@ typedef double (*absolute_function)(double x);
         return integer_text;                                            \
     }
 #include "ops/ops.def"
-#undef ELEMENTWISE
 
 static const struct {
     value_function value;
@@ -77,6 +75,7 @@ static const struct {
     partials_function partials;
     absolute_function absolute;
 } functions[OP_COUNT] = {
+#define SPECIAL(...)
 #define ELEMENTWISE(code, name, ...) \
     [OP_##code] = {value_of_##name, signed_##name, unsigned_##name, partials_of_##name, absolute_of_##name},
 #include "ops/ops.def"

@@ -143,9 +143,7 @@ tuff_status tuff__evaluate_view(const evaluation *e, int64_t count)
 /* Returns the position in x of element i of shape, with index along axis; -1 if index is out of range. */
 static int64_t indexed_place(tuff_shape shape, tuff_shape x, int axis, int64_t i, double index)
 {
-    int64_t inner = 1;
-    for (int j = axis + 1; j < shape.rank; j++)
-        inner *= shape.extent[j];
+    const int64_t inner = tuff__count_axes(shape, axis + 1, shape.rank);
     if (!(index >= 0 && index < (double)x.extent[axis]))
         return -1;
     int64_t outer = i / (inner * shape.extent[axis]);

@@ -118,9 +118,7 @@ tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
 tuff_status tuff__evaluate_cumsum(const evaluation *e, int64_t count)
 {
     const int64_t extent = e->shape.extent[e->attributes->axis];
-    int64_t inner = 1;
-    for (int axis = e->attributes->axis + 1; axis < e->shape.rank; axis++)
-        inner *= e->shape.extent[axis];
+    const int64_t inner = tuff__count_axes(e->shape, e->attributes->axis + 1, e->shape.rank);
     for (int64_t series = 0; series < count / extent; series++) {
         int64_t place = series / inner * inner * extent + series % inner;
         double sum = 0, error = 0, magnitude = 0;

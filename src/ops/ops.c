@@ -31,8 +31,6 @@ static const op_info table[OP_COUNT] = {
                    .domain = DOMAIN_ALL,                                                                       \
                    .integer_text = "0"},
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 };
 
 const op_info *tuff__op_info(op_code op)
@@ -159,4 +157,12 @@ tuff_dtype tuff__compute_dtype(tuff_dtype dtype)
     default:
         return dtype;
     }
+}
+
+int64_t tuff__count_axes(tuff_shape shape, int begin, int end)
+{
+    int64_t count = 1;
+    for (int axis = begin; axis < end; axis++)
+        count *= shape.extent[axis];
+    return count;
 }

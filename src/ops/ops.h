@@ -10,8 +10,6 @@ typedef enum op_code {
 #define ELEMENTWISE(code, ...) OP_##code,
 #define SPECIAL(code, ...) OP_##code,
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
     OP_COUNT
 } op_code;
 
@@ -146,6 +144,9 @@ enum {
 
 /* An option of ARRAY nodes: the array belongs to the graph and lies in its arena. */
 enum { ARRAY_OF_GRAPH = 1 };
+
+/* Returns the product of the extents of axes begin to end - 1. */
+int64_t tuff__count_axes(tuff_shape shape, int begin, int end);
 
 /* Attributes of a use of an op, besides its inputs and the dtype and shape of its result. */
 typedef struct op_attributes {

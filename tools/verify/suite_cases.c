@@ -32,8 +32,6 @@ static tuff_tensor *build_elementwise(const suite_case *test, tuff_graph *graph,
         return CALL_##inputs(name);
 #define SPECIAL(...)
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
     default:
         return NULL;
     }

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "graph/builder.h"
+
 static const tuff_shape *shape_of(const node *n)
 {
     return &n->outputs[0].shape;
@@ -40,10 +42,7 @@ static bool has_axis(const node *n)
 /* Whether the shapes are equal except for the extent of one axis. */
 static bool equal_except_axis(tuff_shape a, tuff_shape b, int axis)
 {
-    if (a.rank != b.rank)
-        return false;
-    a.extent[axis] = b.extent[axis];
-    return tuff_shape_equal(a, b);
+    return tuff_shape_equal(a, tuff__with_extent(b, axis, a.extent[axis]));
 }
 
 /* Elementwise rows: all operands have the result's shape and one dtype, which the row accepts. */
@@ -330,15 +329,11 @@ static bool has_data_or_is_scalar(const node *n)
         return valid;                                                                                             \
     }
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 
 static bool (*const checks[OP_COUNT])(const node *n) = {
 #define ELEMENTWISE(code, ...) [OP_##code] = is_elementwise,
 #define SPECIAL(code, name, ...) [OP_##code] = name##_is_valid,
 #include "ops/ops.def"
-#undef ELEMENTWISE
-#undef SPECIAL
 };
 
 bool tuff__node_is_valid(const node *n)
