@@ -5,12 +5,13 @@
 
 #include "graph/graph.h"
 
-/* Returns the graph of a builder's operands. If an operand is NULL, carries an error or belongs to another graph,
-   returns NULL and sets *failure to the tensor that the builder must return. op is the builder's name, for messages. */
+/* Returns the graph of a builder's operands; NULL if an operand is NULL, carries an error or belongs to another graph.
+   Sets *failure to the tensor that the builder must return if it fails, in this check or in a later one. op is the
+   builder's name, for messages. */
 tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, int count, tuff_tensor **failure);
 /* The same for one operand, which must be f32, f16 or bf16. */
 tuff_graph *tuff__check_float_operand(const char *op, tuff_tensor *x, tuff_tensor **failure);
-/* The same for builders without operands: returns graph if it is valid, else NULL with *failure set. */
+/* The same for builders without operands: returns graph if it is valid, else NULL. */
 tuff_graph *tuff__check_graph(const char *op, tuff_graph *graph, tuff_tensor **failure);
 
 /* Whether tensor is a usable value. */
@@ -47,10 +48,14 @@ tuff_tensor *tuff__shift(tuff_tensor *x, double term);
 
 /* Returns shape with the extent of one axis replaced. */
 tuff_shape tuff__with_extent(tuff_shape shape, int axis, int64_t extent);
+/* Returns shape without the axes of the mask. */
+tuff_shape tuff__without_axes(tuff_shape shape, uint32_t mask);
 /* Slices one axis from start to stop; the others stay whole. */
 tuff_tensor *tuff__slice_axis(tuff_tensor *x, int axis, int64_t start, int64_t stop, int64_t step);
 /* Reverses one axis. */
 tuff_tensor *tuff__reverse_axis(tuff_tensor *x, int axis);
+/* Adds zeros before and after the elements of one axis. */
+tuff_tensor *tuff__pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t after);
 /* Inserts step - 1 zeros between the elements along axis. */
 tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step);
 /* tuff_unfold, but always as an UNFOLD node, even if a reshape would do: the compiler recognizes image patches by

@@ -74,12 +74,8 @@ static tuff_tensor *demote(tuff_tensor *product, bool x_was_vector, bool y_was_v
 {
     if (!tuff__is_valid(product) || (!x_was_vector && !y_was_vector))
         return product;
-    const tuff_shape from = product->shape;
-    tuff_shape shape = {.rank = 0};
-    for (int axis = 0; axis < from.rank; axis++)
-        if (!(x_was_vector && axis == from.rank - 2) && !(y_was_vector && axis == from.rank - 1))
-            shape.extent[shape.rank++] = from.extent[axis];
-    return tuff_reshape(product, shape);
+    const uint32_t mask = ((uint32_t)x_was_vector | (uint32_t)y_was_vector << 1) << (product->shape.rank - 2);
+    return tuff_reshape(product, tuff__without_axes(product->shape, mask));
 }
 
 /* A vector is promoted to a matrix with one row or one column; that axis is removed from the result. */
@@ -124,10 +120,8 @@ tuff_tensor *tuff_gather(tuff_tensor *x, tuff_tensor *indices, int axis)
     tuff_tensor *failure;
     tuff_shape shape;
     tuff_graph *graph = tuff__check_operands("gather", (tuff_tensor *[]){x, indices}, 2, &failure);
-    if (!graph)
+    if (!graph || !indices_fit("gather", x, indices, &axis))
         return failure;
-    if (!indices_fit("gather", x, indices, &axis))
-        return &graph->failed;
     if (!tuff__broadcast(tuff__with_extent(x->shape, axis, 1), indices->shape, &shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE,
                                 "gather: %s by %s: the shapes do not broadcast on the axes other than %d",

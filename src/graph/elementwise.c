@@ -2,6 +2,8 @@
    broadcast to one shape and converted to one dtype here, so that elementwise nodes have inputs of exactly their own
    shape. A new row needs no code in this file. Read next: ops.def for the meaning of the rows, gradients.c for their
    derivatives. */
+#include <stdio.h>
+
 #include "graph/builder.h"
 
 /* The dtypes that an op accepts, for messages. */
@@ -19,11 +21,7 @@ static const char *operands_text(tuff_tensor *const *operands, int count, char *
     for (int i = 0; i < count; i++)
         tuff__text_add(&list, "%s%s %s", i ? " x " : "", tuff_dtype_name(operands[i]->dtype),
                        SHAPE_TEXT(operands[i]->shape));
-    const char *made = tuff__text_get(&list);
-    size_t length = 0;
-    for (; made[length] && length + 1 < size; length++)
-        buffer[length] = made[length];
-    buffer[length] = 0;
+    (void)snprintf(buffer, size, "%s", tuff__text_get(&list));
     tuff__text_free(&list);
     return buffer;
 }
@@ -70,10 +68,8 @@ static tuff_tensor *elementwise(op_code op, tuff_tensor **operands, int count)
     tuff_tensor *failure;
     tuff_shape shape;
     tuff_graph *graph = tuff__check_operands(info->name, operands, count, &failure);
-    if (!graph)
+    if (!graph || !unify_all_dtypes(info->name, graph, operands, count))
         return failure;
-    if (!unify_all_dtypes(info->name, graph, operands, count))
-        return &graph->failed;
     const tuff_dtype dtype = operands[0]->dtype;
     if (!tuff__op_accepts(op, dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s: expected %s", info->name, OPERANDS_TEXT(operands, count),
@@ -125,10 +121,8 @@ tuff_tensor *tuff_cast(tuff_tensor *x, tuff_dtype dtype)
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("cast", &x, 1, &failure);
-    if (!graph)
+    if (!graph || !tuff__dtype_is_legal(graph, "cast", dtype))
         return failure;
-    if (!tuff__dtype_is_legal(graph, "cast", dtype))
-        return &graph->failed;
     return x->dtype == dtype ? x : tuff__node_create(graph, OP_CAST, dtype, x->shape, &x, 1, NULL);
 }
 

@@ -146,7 +146,6 @@ tuff_tensor *tuff__node_create(tuff_graph *graph, op_code op, tuff_dtype dtype, 
     *made = (node){.op = op,
                    .id = graph->node_count,
                    .input_count = input_count,
-                   .output_count = 1,
                    .inputs = list,
                    .outputs = output,
                    .recomputation = graph->recomputation,
@@ -222,6 +221,7 @@ tuff_graph *tuff__check_operands(const char *op, tuff_tensor *const *operands, i
                        : tuff__graph_fail(graph, TUFF_E_USAGE, "%s: operand %d does not belong to a graph", op, i);
         return NULL;
     }
+    *failure = &graph->failed;
     return graph;
 }
 

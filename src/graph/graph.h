@@ -11,11 +11,10 @@
 
 typedef struct node node;
 
-/* A value: a node and the index of its output. In a graph in error, node may be NULL. */
+/* A value: the output of a node. In a graph in error, node may be NULL. */
 struct tuff_tensor {
     tuff_graph *graph;
     node *node;
-    int output;
     tuff_dtype dtype;
     tuff_shape shape;
 };
@@ -30,13 +29,13 @@ typedef struct custom_gradient {
     tuff_tensor *(*gradient)(tuff_tensor *const *inputs, const void *options, tuff_tensor *upstream, int input);
 } custom_gradient;
 
-/* Inputs come from earlier nodes. So far every op has one output. */
+/* Inputs come from earlier nodes. Every op has one output, outputs[0]. */
 struct node {
     op_code op;
     int id; /* position in graph->nodes */
-    int input_count, output_count;
+    int input_count;
     tuff_tensor **inputs;
-    tuff_tensor *outputs; /* array of output_count elements */
+    tuff_tensor *outputs;
     op_attributes attributes;
     const custom_gradient *custom; /* set on the result of a composite with its own gradient; else NULL */
     bool stops_gradient;           /* tuff_gradients treats the value as a constant */

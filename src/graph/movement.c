@@ -80,10 +80,8 @@ tuff_tensor *tuff_expand(tuff_tensor *x, tuff_shape shape)
     tuff_tensor *failure;
     tuff_shape broadcast;
     tuff_graph *graph = tuff__check_operands("expand", &x, 1, &failure);
-    if (!graph)
+    if (!graph || !tuff__shape_is_legal(graph, "expand", shape))
         return failure;
-    if (!tuff__shape_is_legal(graph, "expand", shape))
-        return &graph->failed;
     if (!tuff__broadcast(x->shape, shape, &broadcast) || !tuff_shape_equal(broadcast, shape))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "expand: %s does not broadcast to %s", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(shape));
@@ -196,8 +194,7 @@ static bool part_fits(tuff_graph *graph, const tuff_tensor *first, const tuff_te
                          SHAPE_TEXT(part->shape));
         return false;
     }
-    if (part->shape.rank == first->shape.rank &&
-        tuff_shape_equal(tuff__with_extent(first->shape, axis, 0), tuff__with_extent(part->shape, axis, 0)))
+    if (tuff_shape_equal(first->shape, tuff__with_extent(part->shape, axis, first->shape.extent[axis])))
         return true;
     tuff__graph_fail(graph, TUFF_E_SHAPE, "concat: %s and %s: the shapes differ on an axis other than %d",
                      SHAPE_TEXT(first->shape), SHAPE_TEXT(part->shape), axis);
@@ -211,10 +208,8 @@ tuff_tensor *tuff_concat(tuff_tensor *const *parts, int count, int axis)
     if (!parts || count < 1)
         return tuff__graph_fail(NULL, TUFF_E_USAGE, "concat: the list of tensors is NULL or empty");
     tuff_graph *graph = tuff__check_operands("concat", parts, count, &failure);
-    if (!graph)
+    if (!graph || !tuff__resolve_axis("concat", parts[0], axis, &axis))
         return failure;
-    if (!tuff__resolve_axis("concat", parts[0], axis, &axis))
-        return &graph->failed;
     tuff_shape shape = tuff__with_extent(parts[0]->shape, axis, 0);
     tuff_tensor **kept = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof(tuff_tensor *));
     if (!kept)

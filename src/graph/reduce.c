@@ -25,8 +25,7 @@ static bool make_axes_mask(const char *op, const tuff_tensor *x, const int *axes
     return true;
 }
 
-/* Returns shape without the axes of the mask. */
-static tuff_shape without_axes(tuff_shape shape, uint32_t mask)
+tuff_shape tuff__without_axes(tuff_shape shape, uint32_t mask)
 {
     tuff_shape result = {.rank = 0};
     for (int axis = 0; axis < shape.rank; axis++)
@@ -59,7 +58,7 @@ static tuff_tensor *reduce(op_code op, tuff_tensor *x, const int *axes, int coun
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "reduce_max: %s: the maximum of no elements is not defined",
                                 SHAPE_TEXT(x->shape));
     tuff_tensor *made = tuff__node_create(graph, op, x->dtype, kept, &x, 1, &(op_attributes){.axes = mask});
-    return keep ? made : tuff_reshape(made, without_axes(kept, mask));
+    return keep ? made : tuff_reshape(made, tuff__without_axes(kept, mask));
 }
 
 tuff_tensor *tuff_sum(tuff_tensor *x, const int *axes, int count, bool keep)

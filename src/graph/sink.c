@@ -53,10 +53,8 @@ static bool assign_is_legal(tuff_graph *graph, const tuff_array *array, const tu
 tuff_tensor *tuff_assign(tuff_graph *graph, tuff_array *array, tuff_tensor *value)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("assign", graph, &failure))
+    if (!tuff__check_graph("assign", graph, &failure) || !tuff__array_is_legal(graph, "assign", array))
         return failure;
-    if (!tuff__array_is_legal(graph, "assign", array))
-        return &graph->failed;
     if (value && value->graph && value->graph != graph)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "assign: %s := %s: the value belongs to another graph",
                                 SHAPE_TEXT(array->shape), SHAPE_TEXT(value->shape));

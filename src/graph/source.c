@@ -6,11 +6,9 @@
 tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, tuff_shape shape)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("input", graph, &failure))
+    if (!tuff__check_graph("input", graph, &failure) || !tuff__name_is_legal(graph, "input", name) ||
+        !tuff__dtype_is_legal(graph, "input", dtype) || !tuff__shape_is_legal(graph, "input", shape))
         return failure;
-    if (!tuff__name_is_legal(graph, "input", name) || !tuff__dtype_is_legal(graph, "input", dtype) ||
-        !tuff__shape_is_legal(graph, "input", shape))
-        return &graph->failed;
     const node *taken = tuff__graph_find_input(graph, name);
     if (taken)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "input: the name \"%.200s\" is taken by an input of shape %s",
@@ -25,10 +23,8 @@ tuff_tensor *tuff_input(tuff_graph *graph, const char *name, tuff_dtype dtype, t
 tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("array", graph, &failure))
+    if (!tuff__check_graph("array", graph, &failure) || !tuff__array_is_legal(graph, "array", array))
         return failure;
-    if (!tuff__array_is_legal(graph, "array", array))
-        return &graph->failed;
     for (int i = 0; i < graph->node_count; i++)
         if (graph->nodes[i]->op == OP_ARRAY && graph->nodes[i]->attributes.array == array)
             return &graph->nodes[i]->outputs[0];
@@ -42,10 +38,8 @@ tuff_tensor *tuff_array_tensor(tuff_graph *graph, tuff_array *array)
 tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("constant", graph, &failure))
+    if (!tuff__check_graph("constant", graph, &failure) || !tuff__dtype_is_legal(graph, "constant", dtype))
         return failure;
-    if (!tuff__dtype_is_legal(graph, "constant", dtype))
-        return &graph->failed;
     const double kept = tuff__round_to(tuff__dtype_is_float(dtype) ? TUFF_F32 : dtype, value);
     return tuff__node_create(graph, OP_CONSTANT, dtype, TUFF_SCALAR, NULL, 0, &(op_attributes){.value = kept});
 }
@@ -54,10 +48,9 @@ tuff_tensor *tuff_constant(tuff_graph *graph, tuff_dtype dtype, double value)
 tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape shape, const void *data)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("constant", graph, &failure))
+    if (!tuff__check_graph("constant", graph, &failure) || !tuff__dtype_is_legal(graph, "constant", dtype) ||
+        !tuff__shape_is_legal(graph, "constant", shape))
         return failure;
-    if (!tuff__dtype_is_legal(graph, "constant", dtype) || !tuff__shape_is_legal(graph, "constant", shape))
-        return &graph->failed;
     const size_t size = (size_t)tuff_shape_count(shape) * tuff_dtype_size(dtype);
     if (!data && size > 0)
         return tuff__graph_fail(graph, TUFF_E_USAGE, "constant: %s %s: the data is NULL", tuff_dtype_name(dtype),
@@ -77,10 +70,8 @@ tuff_tensor *tuff_constant_data(tuff_graph *graph, tuff_dtype dtype, tuff_shape 
 tuff_tensor *tuff_iota(tuff_graph *graph, tuff_shape shape, int axis)
 {
     tuff_tensor *failure;
-    if (!tuff__check_graph("iota", graph, &failure))
+    if (!tuff__check_graph("iota", graph, &failure) || !tuff__shape_is_legal(graph, "iota", shape))
         return failure;
-    if (!tuff__shape_is_legal(graph, "iota", shape))
-        return &graph->failed;
     const tuff_tensor probe = {.graph = graph, .shape = shape};
     if (!tuff__resolve_axis("iota", &probe, axis, &axis))
         return &graph->failed;
@@ -107,15 +98,6 @@ void tuff_graph_step(tuff_graph *graph, tuff_array *counter)
         graph->step_array = counter;
 }
 
-/* Moves the thread's message into the graph. Copies it first, because a message cannot be formatted into itself. */
-static tuff_tensor *fail_for_counter(tuff_graph *graph)
-{
-    char reason[512];
-    strncpy(reason, tuff_error(), sizeof reason - 1);
-    reason[sizeof reason - 1] = 0;
-    return tuff__graph_fail(graph, tuff_last_status(), "step: cannot create the counter: %s", reason);
-}
-
 tuff_tensor *tuff_step(tuff_graph *graph)
 {
     tuff_tensor *failure;
@@ -124,7 +106,7 @@ tuff_tensor *tuff_step(tuff_graph *graph)
     if (!graph->step_array) {
         graph->step_array = tuff_array_create(graph->device, TUFF_I32, TUFF_SCALAR);
         if (!graph->step_array)
-            return fail_for_counter(graph);
+            return tuff__graph_fail(graph, tuff_last_status(), "step: cannot create the counter: %s", tuff_error());
         graph->owns_step = true;
     }
     return tuff_array_tensor(graph, graph->step_array);
@@ -134,7 +116,7 @@ tuff_tensor *tuff_random(tuff_graph *graph, tuff_shape shape)
 {
     tuff_tensor *failure;
     if (!tuff__check_graph("random", graph, &failure) || !tuff__shape_is_legal(graph, "random", shape))
-        return graph ? &graph->failed : failure;
+        return failure;
     tuff_tensor *step = tuff_step(graph);
     if (!tuff__is_valid(step))
         return &graph->failed;

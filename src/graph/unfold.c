@@ -1,5 +1,6 @@
 /* Windows along an axis: the builder of UNFOLD and its gradient, which is composed of other movement ops. Windows that
    touch without overlapping are a reshape, which is a view even of a value that is computed. */
+#include "base/checked.h"
 #include "graph/builder.h"
 
 /* Returns shape with `axis` replaced by two axes. */
@@ -36,10 +37,8 @@ tuff_tensor *tuff__unfold_node(tuff_tensor *x, int axis, int64_t size, int64_t s
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("unfold", &x, 1, &failure);
-    if (!graph)
+    if (!graph || !tuff__resolve_axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
         return failure;
-    if (!tuff__resolve_axis("unfold", x, axis, &axis) || !windows_fit(x, axis, size, step, dilation))
-        return &graph->failed;
     const int64_t count = (x->shape.extent[axis] - (size - 1) * dilation - 1) / step + 1;
     const tuff_shape shape = window_shape(x->shape, axis, count, size);
     if (!tuff__shape_is_legal(graph, "unfold", shape))
@@ -70,11 +69,7 @@ tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step)
 {
     const tuff_shape shape = x->shape;
     const int64_t extent = shape.extent[axis];
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < axis; i++)
-        outer *= shape.extent[i];
-    for (int i = axis + 1; i < shape.rank; i++)
-        inner *= shape.extent[i];
+    const int64_t outer = tuff__count_axes(shape, 0, axis), inner = tuff__count_axes(shape, axis + 1, shape.rank);
     x = tuff_reshape(x, TUFF_SHAPE(outer, extent, 1, inner));
     x = tuff_pad(x, (int64_t[]){0, 0, 0, 0}, (int64_t[]){0, 0, step - 1, 0}, 0);
     x = tuff_reshape(x, TUFF_SHAPE(outer, extent * step, inner));
@@ -82,8 +77,7 @@ tuff_tensor *tuff__dilate(tuff_tensor *x, int axis, int64_t step)
     return tuff_reshape(x, tuff__with_extent(shape, axis, (extent - 1) * step + 1));
 }
 
-/* Pads one axis with zeros. */
-static tuff_tensor *pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t after)
+tuff_tensor *tuff__pad_axis(tuff_tensor *x, int axis, int64_t before, int64_t after)
 {
     int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
     starts[axis] = before;
@@ -102,12 +96,12 @@ static tuff_tensor *add_shifted(tuff_tensor *g, int64_t shift)
     tuff_tensor *sum = NULL;
     for (int64_t t = 0; t < parts && parts <= FEW; t++) {
         tuff_tensor *part = tuff_reshape(tuff__slice_axis(g, 2, t, t + 1, 1), TUFF_SHAPE(outer, count, inner));
-        part = pad_axis(part, 1, t * shift, (parts - 1 - t) * shift);
+        part = tuff__pad_axis(part, 1, t * shift, (parts - 1 - t) * shift);
         sum = sum ? tuff_add(sum, part) : part;
     }
     if (sum)
         return sum;
-    g = pad_axis(tuff_permute(g, (int[]){0, 2, 1, 3}), 2, 0, whole + shift - count);
+    g = tuff__pad_axis(tuff_permute(g, (int[]){0, 2, 1, 3}), 2, 0, whole + shift - count);
     g = tuff_reshape(g, TUFF_SHAPE(outer, parts * (whole + shift), inner));
     g = tuff_reshape(tuff__slice_axis(g, 1, 0, parts * whole, 1), TUFF_SHAPE(outer, parts, whole, inner));
     return tuff_sum(g, (int[]){1}, 1, false);
@@ -121,11 +115,8 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
     const tuff_shape whole = n->inputs[0]->shape, windows = n->outputs[0].shape;
     const int axis = n->attributes.axis;
     const int64_t extent = whole.extent[axis], dilation = n->attributes.step[1], size = windows.extent[axis + 1];
-    int64_t step = n->attributes.step[0], count = windows.extent[axis], outer = 1, inner = 1;
-    for (int i = 0; i < axis; i++)
-        outer *= whole.extent[i];
-    for (int i = axis + 1; i < whole.rank; i++)
-        inner *= whole.extent[i];
+    const int64_t outer = tuff__count_axes(whole, 0, axis), inner = tuff__count_axes(whole, axis + 1, whole.rank);
+    int64_t step = n->attributes.step[0], count = windows.extent[axis];
     g = tuff_reshape(g, TUFF_SHAPE(outer, count, size, inner));
     if (!tuff__is_valid(g) || outer == 0 || inner == 0)
         return tuff__is_valid(g) ? tuff__full(g->graph, g->dtype, whole, 0) : g;
@@ -134,8 +125,8 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
         count = (count - 1) * step + 1;
         step = 1;
     }
-    const int64_t runs = (size + step - 1) / step;
-    g = tuff_reshape(pad_axis(g, 2, 0, runs * step - size), TUFF_SHAPE(outer, count, runs, step * inner));
+    const int64_t runs = tuff__divide_up(size, step);
+    g = tuff_reshape(tuff__pad_axis(g, 2, 0, runs * step - size), TUFF_SHAPE(outer, count, runs, step * inner));
     if (!tuff__is_valid(g))
         return g;
     g = add_shifted(g, dilation);
@@ -143,5 +134,5 @@ tuff_tensor *tuff__fold_windows(const node *n, tuff_tensor *g)
     g = tuff_reshape(g, TUFF_SHAPE(outer, reached, inner));
     if (reached > extent)
         g = tuff__slice_axis(g, 1, 0, extent, 1);
-    return tuff_reshape(reached < extent ? pad_axis(g, 1, 0, extent - reached) : g, whole);
+    return tuff_reshape(reached < extent ? tuff__pad_axis(g, 1, 0, extent - reached) : g, whole);
 }

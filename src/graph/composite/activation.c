@@ -129,10 +129,8 @@ tuff_tensor *tuff_glu(tuff_tensor *x, int axis)
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_float_operand("glu", x, &failure);
-    if (!graph)
+    if (!graph || !tuff__resolve_axis("glu", x, axis, &axis))
         return failure;
-    if (!tuff__resolve_axis("glu", x, axis, &axis))
-        return &graph->failed;
     const int64_t extent = x->shape.extent[axis];
     if (extent % 2)
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "glu: %s: axis %d must have an even extent", SHAPE_TEXT(x->shape),

@@ -14,6 +14,7 @@ typedef struct rotation {
     int pair_axis;    /* the axis of extent 2 in split */
     tuff_shape split; /* shape of x with D split */
     tuff_shape table; /* [1,T,1,D/2,2] in the order of split */
+    int64_t half;     /* D/2 */
     double theta;
     int64_t offset;
 } rotation;
@@ -29,6 +30,7 @@ static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, doubl
                       .pair_axis = interleaved ? 4 : 3,
                       .split = TUFF_SHAPE(s.extent[0], s.extent[1], s.extent[2], fourth, fifth),
                       .table = TUFF_SHAPE(1, s.extent[1], 1, fourth, fifth),
+                      .half = half,
                       .theta = theta,
                       .offset = offset};
 }
@@ -36,16 +38,14 @@ static rotation plan_rotation(const tuff_tensor *x, tuff_rope_pairs pairs, doubl
 /* Returns theta^(-2i/D) for pair i. */
 static double frequency(const rotation *rope, int64_t pair)
 {
-    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
-    return pow(rope->theta, -(double)pair / (double)half);
+    return pow(rope->theta, -(double)pair / (double)rope->half);
 }
 
 /* Sets the pair, and the member (0 or 1) of it, of element i of a row of D. */
 static void find_pair(const rotation *rope, int64_t i, int64_t *pair, int64_t *member)
 {
-    const int64_t half = rope->table.extent[3] * rope->table.extent[4] / 2;
-    *pair = rope->pair_axis == 4 ? i / 2 : i % half;
-    *member = rope->pair_axis == 4 ? i % 2 : i / half;
+    *pair = rope->pair_axis == 4 ? i / 2 : i % rope->half;
+    *member = rope->pair_axis == 4 ? i % 2 : i / rope->half;
 }
 
 /* Computes tables for known positions, in double on the host: cosines, and sines with the sign of each member. */
@@ -125,17 +125,15 @@ tuff_tensor *tuff_rope(tuff_tensor *x, tuff_rope_pairs pairs, double theta, int6
 {
     tuff_tensor *failure, *cosines, *sines;
     tuff_graph *graph = tuff__check_operands("rope", (tuff_tensor *[]){x, position}, position ? 2 : 1, &failure);
-    if (!graph)
+    if (!graph || !rope_is_legal(graph, x, pairs, theta, offset, position))
         return failure;
-    if (!rope_is_legal(graph, x, pairs, theta, offset, position))
-        return &graph->failed;
     if (tuff_shape_count(x->shape) == 0)
         return x;
     const rotation rope = plan_rotation(x, pairs, theta, offset);
     if (!(position ? device_tables(&rope, position, &cosines, &sines) : constant_tables(&rope, &cosines, &sines)))
         return &graph->failed;
     tuff_tensor *split = tuff_reshape(tuff_cast(x, TUFF_F32), rope.split);
-    tuff_tensor *swapped = tuff__slice_axis(split, rope.pair_axis, 1, -1, -1);
+    tuff_tensor *swapped = tuff__reverse_axis(split, rope.pair_axis);
     tuff_tensor *rotated = tuff_add(tuff_mul(split, cosines), tuff_mul(swapped, sines));
     return tuff_cast(tuff_reshape(rotated, x->shape), x->dtype);
 }
@@ -370,10 +368,8 @@ static tuff_tensor *build_attention(tuff_tensor *q, tuff_tensor *k, tuff_tensor 
     tuff_tensor *operands[4] = {q, k, v, chosen->bias}, *failure;
     tuff_graph *graph = tuff__check_operands("attention", operands, chosen->bias ? 4 : 3, &failure);
     attention_sizes sizes;
-    if (!graph)
+    if (!graph || !read_sizes(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
         return failure;
-    if (!read_sizes(graph, q, k, v, &sizes) || !options_are_legal(graph, q, &sizes, chosen))
-        return &graph->failed;
     const tuff_shape shape = TUFF_SHAPE(sizes.batch, sizes.queries, sizes.heads, sizes.value_width);
     if (tuff_shape_count(shape) == 0 || sizes.keys == 0)
         return tuff__full(graph, q->dtype, shape, 0);

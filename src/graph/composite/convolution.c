@@ -2,6 +2,7 @@
    a correlation of the upstream gradient with the reversed kernels; with respect to the kernels, a product with patches
    of the image. They are written here, because the gradients of the parts would store a matrix of patches and add it
    up. */
+#include "base/checked.h"
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
@@ -17,11 +18,8 @@ static tuff_tensor *pad_or_crop(tuff_tensor *x, const int64_t *before, const int
         if (!tuff__is_valid(x))
             return x;
         const int axis = 2 + i;
-        int64_t starts[TUFF_MAX_RANK] = {0}, ends[TUFF_MAX_RANK] = {0};
         const int64_t first = before[i] < 0 ? -before[i] : 0, left = after[i] < 0 ? -after[i] : 0;
-        starts[axis] = before[i] > 0 ? before[i] : 0;
-        ends[axis] = after[i] > 0 ? after[i] : 0;
-        x = tuff_pad(x, starts, ends, 0);
+        x = tuff__pad_axis(x, axis, before[i] + first, after[i] + left);
         if (tuff__is_valid(x))
             x = tuff__slice_axis(x, axis, first, x->shape.extent[axis] - left, 1);
     }
@@ -79,7 +77,7 @@ static phases plan_phases(const geometry *conv, int i, int64_t size, int64_t row
 {
     const bool spread = conv->dilation[i] > 1 && conv->stride[i] > 1;
     phases made = {.step = spread ? 1 : conv->stride[i], .reach = conv->dilation[i]};
-    made.taps = (size + made.step - 1) / made.step;
+    made.taps = tuff__divide_up(size, made.step);
     const int64_t before = (made.taps - 1) * made.reach;
     made.padding = conv->stride[i] == 1 ? 0 : conv->padding[i];
     made.margin = conv->stride[i] == 1 ? before - conv->padding[i] : before;
@@ -247,11 +245,9 @@ tuff_tensor *tuff_conv2d(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias,
     tuff_tensor *failure;
     geometry conv;
     tuff_graph *graph = tuff__check_operands("conv2d", (tuff_tensor *[]){x, weight}, 2, &failure);
-    if (!graph)
-        return failure;
-    if (!operands_fit("conv2d", x, weight) || !bias_fits("conv2d", weight, bias) ||
+    if (!graph || !operands_fit("conv2d", x, weight) || !bias_fits("conv2d", weight, bias) ||
         !read_options(x, weight, options, &conv))
-        return &graph->failed;
+        return failure;
     tuff_tensor *result = build_correlation(x, weight, &conv);
     return bias ? tuff_add(result, tuff_reshape(bias, TUFF_SHAPE(weight->shape.extent[0], 1, 1))) : result;
 }
@@ -261,10 +257,8 @@ tuff_tensor *tuff_patch_embed(tuff_tensor *image, tuff_tensor *weight, tuff_tens
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("patch_embed", (tuff_tensor *[]){image, weight}, 2, &failure);
-    if (!graph)
+    if (!graph || !operands_fit("patch_embed", image, weight) || !bias_fits("patch_embed", weight, bias))
         return failure;
-    if (!operands_fit("patch_embed", image, weight) || !bias_fits("patch_embed", weight, bias))
-        return &graph->failed;
     const int64_t *e = image->shape.extent, *w = weight->shape.extent;
     if (w[1] != e[1] || e[2] % w[2] != 0 || e[3] % w[3] != 0)
         return tuff__graph_fail(graph, TUFF_E_SHAPE,

@@ -57,10 +57,8 @@ tuff_tensor *tuff_cross_entropy(tuff_tensor *logits, tuff_tensor *targets, int64
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("cross_entropy", (tuff_tensor *[]){logits, targets}, 2, &failure);
-    if (!graph)
+    if (!graph || !classes_are_legal(graph, logits, targets, smoothing))
         return failure;
-    if (!classes_are_legal(graph, logits, targets, smoothing))
-        return &graph->failed;
     tuff_tensor *column = tuff_reshape(targets, TUFF_SHAPE(targets->shape.extent[0], 1));
     tuff_tensor *losses = row_losses(logits, column, smoothing);
     if (!tuff__is_valid(losses))

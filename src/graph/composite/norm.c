@@ -62,12 +62,10 @@ tuff_tensor *tuff_layer_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
     int axes[TUFF_MAX_RANK];
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("layer_norm", &x, 1, &failure);
-    if (!graph)
-        return failure;
-    if (!get_trailing_axes("layer_norm", x, trailing, axes) ||
+    if (!graph || !get_trailing_axes("layer_norm", x, trailing, axes) ||
         !has_trailing_shape("layer_norm", "gain", x, gain, trailing) ||
         !has_trailing_shape("layer_norm", "bias", x, bias, trailing))
-        return &graph->failed;
+        return failure;
     return scale_and_shift(normalise(x, axes, trailing, eps), gain, bias);
 }
 
@@ -76,22 +74,21 @@ tuff_tensor *tuff_rms_norm(tuff_tensor *x, tuff_tensor *gain, int trailing, doub
     int axes[TUFF_MAX_RANK];
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("rms_norm", &x, 1, &failure);
-    if (!graph)
+    if (!graph || !get_trailing_axes("rms_norm", x, trailing, axes) ||
+        !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
         return failure;
-    if (!get_trailing_axes("rms_norm", x, trailing, axes) || !has_trailing_shape("rms_norm", "gain", x, gain, trailing))
-        return &graph->failed;
     return scale_and_shift(divide_by_root_mean_square(x, axes, trailing, eps), gain, NULL);
 }
 
-/* Returns [C] as [1,C,1,...] with rank axes. */
-static tuff_tensor *per_channel(tuff_tensor *operand, int rank)
+/* Returns a list [M] as [1,..,M,..,1] with rank axes, with M at axis. NULL stays NULL. */
+static tuff_tensor *reshape_along_axis(tuff_tensor *list, int axis, int rank)
 {
     tuff_shape shape = {.rank = rank};
-    if (!operand)
+    if (!list)
         return NULL;
-    for (int axis = 0; axis < rank; axis++)
-        shape.extent[axis] = axis == 1 ? operand->shape.extent[0] : 1;
-    return tuff_reshape(operand, shape);
+    for (int i = 0; i < rank; i++)
+        shape.extent[i] = i == axis ? list->shape.extent[0] : 1;
+    return tuff_reshape(list, shape);
 }
 
 /* Whether a gain or bias is NULL or has one number for each channel of x (axis 1). */
@@ -122,12 +119,11 @@ tuff_tensor *tuff_group_norm(tuff_tensor *x, tuff_tensor *gain, tuff_tensor *bia
                                 SHAPE_TEXT(x->shape), groups);
     if (!has_channels(x, "gain", gain) || !has_channels(x, "bias", bias))
         return &graph->failed;
-    int64_t each = x->shape.extent[1] / groups;
-    for (int axis = 2; axis < x->shape.rank; axis++)
-        each *= x->shape.extent[axis];
+    const int64_t each = x->shape.extent[1] / groups * tuff__count_axes(x->shape, 2, x->shape.rank);
     tuff_tensor *grouped = tuff_reshape(x, TUFF_SHAPE(x->shape.extent[0], groups, each));
     tuff_tensor *normalised = tuff_reshape(normalise(grouped, (int[]){2}, 1, eps), x->shape);
-    return scale_and_shift(normalised, per_channel(gain, x->shape.rank), per_channel(bias, x->shape.rank));
+    const int rank = x->shape.rank;
+    return scale_and_shift(normalised, reshape_along_axis(gain, 1, rank), reshape_along_axis(bias, 1, rank));
 }
 
 /* Merges leading axes around product and bias, so that both are one task over one matrix. */
@@ -144,21 +140,10 @@ tuff_tensor *tuff_linear(tuff_tensor *x, tuff_tensor *weight, tuff_tensor *bias)
     if (bias && (bias->shape.rank != 1 || bias->shape.extent[0] != weight->shape.extent[1]))
         return tuff__graph_fail(graph, TUFF_E_SHAPE, "linear: %s x %s: the bias %s must be [out]", SHAPE_TEXT(x->shape),
                                 SHAPE_TEXT(weight->shape), SHAPE_TEXT(bias->shape));
-    int64_t rows = 1;
-    for (int axis = 0; axis < rank - 1; axis++)
-        rows *= x->shape.extent[axis];
+    const int64_t rows = tuff__count_axes(x->shape, 0, rank - 1);
     tuff_tensor *product = tuff_matmul(tuff_reshape(x, TUFF_SHAPE(rows, weight->shape.extent[0])), weight);
     return tuff_reshape(bias ? tuff_add(product, bias) : product,
                         tuff__with_extent(x->shape, rank - 1, weight->shape.extent[1]));
-}
-
-/* Returns a list of M indices as [1,..,M,..,1], with M at axis. */
-static tuff_tensor *reshape_along_axis(tuff_tensor *list, int axis, int rank)
-{
-    tuff_shape shape = {.rank = rank};
-    for (int i = 0; i < rank; i++)
-        shape.extent[i] = i == axis ? list->shape.extent[0] : 1;
-    return tuff_reshape(list, shape);
 }
 
 /* Whether indices is a list: i32 of rank 1. */
@@ -177,10 +162,8 @@ tuff_tensor *tuff_gather_rows(tuff_tensor *x, tuff_tensor *indices, int axis)
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("gather_rows", (tuff_tensor *[]){x, indices}, 2, &failure);
-    if (!graph)
+    if (!graph || !is_list("gather_rows", x, indices) || !tuff__resolve_axis("gather_rows", x, axis, &axis))
         return failure;
-    if (!is_list("gather_rows", x, indices) || !tuff__resolve_axis("gather_rows", x, axis, &axis))
-        return &graph->failed;
     return tuff_gather(x, reshape_along_axis(indices, axis, x->shape.rank), axis);
 }
 
@@ -188,10 +171,8 @@ tuff_tensor *tuff_scatter_add_rows(tuff_tensor *x, tuff_tensor *indices, tuff_te
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("scatter_add_rows", (tuff_tensor *[]){x, indices, source}, 3, &failure);
-    if (!graph)
+    if (!graph || !is_list("scatter_add_rows", x, indices) || !tuff__resolve_axis("scatter_add_rows", x, axis, &axis))
         return failure;
-    if (!is_list("scatter_add_rows", x, indices) || !tuff__resolve_axis("scatter_add_rows", x, axis, &axis))
-        return &graph->failed;
     return tuff_scatter_add(x, reshape_along_axis(indices, axis, x->shape.rank), source, axis);
 }
 

@@ -8,15 +8,11 @@
 static tuff_graph *read_options(const char *op, tuff_tensor *x, const tuff_pool2d_options *options,
                                 tuff_pool2d_options *out, tuff_tensor **failure)
 {
-    tuff_graph *graph = tuff__check_operands(op, &x, 1, failure);
+    tuff_graph *graph = tuff__check_float_operand(op, x, failure);
     if (!graph)
         return NULL;
-    *failure = &graph->failed;
     if (!options)
         tuff__graph_fail(graph, TUFF_E_USAGE, "%s: the options are NULL, but the size of a window is required", op);
-    else if (!tuff__dtype_is_float(x->dtype))
-        tuff__graph_fail(graph, TUFF_E_DTYPE, "%s: %s %s: expected f32, f16 or bf16", op, tuff_dtype_name(x->dtype),
-                         SHAPE_TEXT(x->shape));
     else if (x->shape.rank != 4 || tuff_shape_count(x->shape) == 0)
         tuff__graph_fail(graph, TUFF_E_SHAPE, "%s: %s: expected images [N,C,H,W] that are not empty", op,
                          SHAPE_TEXT(x->shape));

@@ -68,10 +68,8 @@ tuff_tensor *tuff_argmax(tuff_tensor *x, int axis, bool keep)
 {
     tuff_tensor *failure;
     tuff_graph *graph = tuff__check_operands("argmax", &x, 1, &failure);
-    if (!graph)
+    if (!graph || !tuff__resolve_axis("argmax", x, axis, &axis))
         return failure;
-    if (!tuff__resolve_axis("argmax", x, axis, &axis))
-        return &graph->failed;
     tuff_tensor *index = tuff_iota(graph, x->shape, axis);
     tuff_tensor *beyond = tuff_constant(graph, TUFF_I32, (double)x->shape.extent[axis]);
     tuff_tensor *if_nan = tuff_where(tuff_equal(x, x), beyond, index);
@@ -109,10 +107,7 @@ typedef struct exponentials {
 
 static bool exponentiate(const char *op, tuff_tensor *x, int axis, exponentials *out, tuff_tensor **failure)
 {
-    if (!tuff__check_float_operand(op, x, failure))
-        return false;
-    *failure = &x->graph->failed;
-    if (!tuff__resolve_axis(op, x, axis, &axis))
+    if (!tuff__check_float_operand(op, x, failure) || !tuff__resolve_axis(op, x, axis, &axis))
         return false;
     out->largest = tuff__stop_gradient(tuff_reduce_max(x, &axis, 1, true));
     if (!tuff__is_valid(out->largest))
@@ -181,9 +176,6 @@ tuff_tensor *tuff_logsumexp(tuff_tensor *x, int axis, bool keep)
     result = tuff_where(infinite, parts.largest, result);
     if (keep || !tuff__is_valid(result))
         return result;
-    tuff_shape shape = {.rank = x->shape.rank - 1};
     axis = axis < 0 ? axis + x->shape.rank : axis;
-    for (int i = 0; i < shape.rank; i++)
-        shape.extent[i] = x->shape.extent[i < axis ? i : i + 1];
-    return tuff_reshape(result, shape);
+    return tuff_reshape(result, tuff__without_axes(x->shape, UINT32_C(1) << axis));
 }

@@ -5,6 +5,7 @@
    rounds of argmax would take 2 k passes over a row, one after another. */
 #include <math.h>
 
+#include "base/checked.h"
 #include "graph/builder.h"
 #include "tuff/nn.h"
 
@@ -27,7 +28,8 @@ static tuff_tensor *split_into_blocks(tuff_tensor *rows, int64_t block, double f
 {
     if (!tuff__is_valid(rows))
         return rows;
-    const int64_t count = rows->shape.extent[0], extent = rows->shape.extent[1], blocks = (extent + block - 1) / block;
+    const int64_t count = rows->shape.extent[0], extent = rows->shape.extent[1],
+                  blocks = tuff__divide_up(extent, block);
     rows = tuff_pad(rows, (int64_t[]){0, 0}, (int64_t[]){0, blocks * block - extent}, fill);
     return tuff_reshape(rows, TUFF_SHAPE(count, blocks, block));
 }
@@ -72,7 +74,7 @@ static tuff_tensor *first_positions(tuff_tensor *x, int64_t k, int64_t limit)
     const int64_t *e = x->shape.extent, blocks = e[0] * e[1], max_blocks = limit / (e[2] * e[2]);
     if (blocks <= max_blocks)
         return positions_of_ranks(compute_ranks(x), k);
-    const int64_t count = (blocks + max_blocks - 1) / max_blocks, size = (blocks + count - 1) / count;
+    const int64_t count = tuff__divide_up(blocks, max_blocks), size = tuff__divide_up(blocks, count);
     tuff_tensor *flat = tuff_reshape(x, TUFF_SHAPE(1, blocks, e[2]));
     tuff_tensor **parts = tuff__arena_alloc(&graph->arena, (size_t)count * sizeof *parts);
     if (parts == NULL)
@@ -115,7 +117,7 @@ tuff_tensor *tuff__top_k_positions(tuff_tensor *rows, int64_t k, int64_t limit)
     int64_t length = extent;
     while (graph->status == TUFF_OK && (length > 2 * block || length > limit / length)) {
         remaining = keep_first_of_blocks(&remaining, block, k, limit);
-        length = (length + block - 1) / block * k;
+        length = tuff__divide_up(length, block) * k;
     }
     if (graph->status == TUFF_OK)
         remaining = keep_first_of_blocks(&remaining, length, k, limit);
@@ -128,11 +130,8 @@ tuff_tensor *tuff_top_k(tuff_tensor *x, int64_t k, int axis, tuff_tensor **indic
     tuff_graph *graph = tuff__check_operands("top_k", &x, 1, &failure);
     indices = indices ? indices : &unused;
     *indices = failure;
-    if (!graph)
+    if (!graph || !tuff__resolve_axis("top_k", x, axis, &axis))
         return failure;
-    *indices = &graph->failed;
-    if (!tuff__resolve_axis("top_k", x, axis, &axis))
-        return &graph->failed;
     if (!tuff__op_accepts(OP_REDUCE_MAX, x->dtype))
         return tuff__graph_fail(graph, TUFF_E_DTYPE, "top_k: %s %s: expected f32, f16, bf16, i32 or u32",
                                 tuff_dtype_name(x->dtype), SHAPE_TEXT(x->shape));
