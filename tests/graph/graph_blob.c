@@ -247,12 +247,42 @@ static void damage_is_found(void **state)
     for_each_api(damage_all);
 }
 
+/* The list of assignments names one twice, and omits the one that matters. */
+static void try_incomplete_assigns(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_array *arrays[3];
+    text bytes;
+    for (int i = 0; i < 3; i++) {
+        const tuff_shape shape = TUFF_SHAPE(i == 2 ? 4 : 0);
+        arrays[i] = tuff_array_create(device, TUFF_F32, shape);
+        tuff_assign(graph, arrays[i], tuff_input(graph, (const char *[]){"a", "b", "c"}[i], TUFF_F32, shape));
+    }
+    write_graph(graph, &bytes);
+    assert_true(is_read(device, bytes.data, bytes.length));
+    tuff__text_free(&bytes);
+    graph->assigns[2] = graph->assigns[0];
+    write_graph(graph, &bytes);
+    assert_false(is_read(device, bytes.data, bytes.length));
+    tuff__text_free(&bytes);
+    tuff_graph_destroy(graph);
+    for (int i = 0; i < 3; i++)
+        tuff_array_destroy(arrays[i]);
+}
+
+static void every_assign_is_listed(void **state)
+{
+    (void)state;
+    for_each_api(try_incomplete_assigns);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_come_back),
         cmocka_unit_test(models_come_back),
         cmocka_unit_test(damage_is_found),
+        cmocka_unit_test(every_assign_is_listed),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -331,21 +331,25 @@ static tuff_status read_outputs(graph_reader *self)
     return TUFF_OK;
 }
 
+/* Accepts every ASSIGN once. */
 static tuff_status read_assigns(graph_reader *self)
 {
     tuff_graph *graph = self->graph;
     const int count = tuff__get_count(self->from, 4);
-    for (int i = 0; i < count && !self->from->failed; i++) {
+    bool *seen = tuff__calloc((size_t)graph->node_count + 1, sizeof *seen);
+    tuff_status status = seen ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (int i = 0; i < count && status == TUFF_OK && !self->from->failed; i++) {
         const int id = tuff__get_below(self->from, (uint64_t)graph->node_count);
-        if (self->from->failed || graph->nodes[id]->op != OP_ASSIGN) {
+        if (self->from->failed || graph->nodes[id]->op != OP_ASSIGN || seen[id])
             self->from->failed = true;
-            return TUFF_OK;
-        }
-        if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
-            return TUFF_E_OOM_HOST;
-        graph->assigns[graph->assign_count++] = graph->nodes[id];
+        else if (!GROW(graph->assigns, graph->assign_count, graph->assign_capacity))
+            status = TUFF_E_OOM_HOST;
+        else
+            graph->assigns[graph->assign_count++] = graph->nodes[id];
+        seen[id] = true;
     }
-    return TUFF_OK;
+    tuff__free(seen);
+    return status;
 }
 
 static int compare_places(const void *a, const void *b)
@@ -375,7 +379,8 @@ static tuff_status check_assigns(graph_reader *self)
     return TUFF_OK;
 }
 
-/* Checks that inputs and outputs have unique names, and that the list of assigns has every ASSIGN once. */
+/* Checks that inputs and outputs have unique names, and that the list of assigns, which has no duplicates, is
+   complete. */
 static tuff_status check_names_and_assigns(graph_reader *self)
 {
     const tuff_graph *graph = self->graph;
@@ -393,8 +398,6 @@ static tuff_status check_names_and_assigns(graph_reader *self)
     for (int i = 0; i < graph->output_count; i++)
         names[i] = graph->outputs[i].name;
     fits = fits && tuff__duplicate_name(names, graph->output_count) == NULL;
-    for (int i = 1; i < graph->assign_count; i++)
-        fits = fits && graph->assigns[i - 1] != graph->assigns[i];
     self->from->failed |= !fits;
     tuff__free(names);
     return TUFF_OK;
