@@ -127,15 +127,18 @@ static bool is_wanted(const tuff_loader *self)
 /* Fills the samples of a unit. On failure *failed is the sample that failed. */
 static tuff_status fill_unit(const tuff_loader *self, const unit *work, int64_t *failed, char *message)
 {
+    static const saved_error none = {.status = TUFF_OK}; /* an error that the source handled is not its failure */
     const loader_slot *slot = work->slot;
     for (int64_t i = work->first; i < work->first + work->count && self->sample_count > 0; i++)
         slot->indices[i] = sample_index(self, slot, i);
     *failed = work->first;
+    tuff__error_restore(&none);
     if (self->options.batch)
         return fill_batch(self, slot, message);
     for (int64_t i = work->first; i < work->first + work->count && is_wanted(self); i++) {
         *failed = i;
         TRY(fill_sample(self, slot, i, message));
+        tuff__error_restore(&none);
     }
     return TUFF_OK;
 }
@@ -310,7 +313,7 @@ static void wait_for_end(tuff_loader *self)
 
 bool tuff__workers_stop(tuff_loader *self)
 {
-    bool ended[WORKERS_MAX];
+    bool joins[WORKERS_MAX];
     tuff__lock(&self->lock);
     self->is_stopping = true;
     (void)pthread_cond_broadcast(&self->work);
@@ -320,17 +323,16 @@ bool tuff__workers_stop(tuff_loader *self)
     pthread_t threads[WORKERS_MAX];
     const int count = self->options.workers;
     for (int i = 0; i < count; i++) {
-        ended[i] = self->workers[i].has_ended || !self->workers[i].is_started;
-        threads[i] = self->workers[i].thread;
-        if (!ended[i])
-            (void)pthread_detach(threads[i]);
-        else if (!self->workers[i].is_started)
-            threads[i] = pthread_self();
+        const loader_worker *worker = &self->workers[i];
+        joins[i] = worker->is_started && worker->has_ended;
+        threads[i] = worker->thread;
+        if (worker->is_started && !worker->has_ended)
+            (void)pthread_detach(worker->thread);
     }
     tuff__unlock(&self->lock);
     /* From here on an abandoned loader may have been freed. */
     for (int i = 0; i < count; i++)
-        if (ended[i] && !pthread_equal(threads[i], pthread_self()))
+        if (joins[i])
             (void)pthread_join(threads[i], NULL);
     return hanging == 0;
 }

@@ -31,6 +31,7 @@ typedef struct plot {
     tuff_status status;
     const char *message; /* NULL: none */
     bool by_library;     /* the failure comes from a call of the library */
+    bool handles_error;  /* a call of the library fails in the sample before, with the same status */
     _Atomic int calls;
 } plot;
 
@@ -39,6 +40,8 @@ static tuff_status fill(void *user, tuff_sample *sample)
     plot *self = user;
     self->calls++;
     *(int32_t *)sample->data[0] = (int32_t)sample->index;
+    if (self->handles_error && sample->index == self->fails_at[0] - 1)
+        (void)FAIL(self->status, "the source handled this");
     if (sample->index != self->fails_at[0] && sample->index != self->fails_at[1])
         return TUFF_OK;
     /* The failure that is later in order happens earlier in time. */
@@ -71,11 +74,13 @@ static void tells_what_failed(void **state)
     for (int workers = 1; workers <= 4; workers += 3) {
         plot plots[] = {{.fails_at = {13, 17}, .status = TUFF_E_IO, .message = "no picture"},
                         {.fails_at = {13, 17}, .status = TUFF_E_FORMAT, .by_library = true},
-                        {.fails_at = {13, 17}, .status = TUFF_E_NUMERIC}};
+                        {.fails_at = {13, 17}, .status = TUFF_E_NUMERIC},
+                        {.fails_at = {13, 17}, .status = TUFF_E_NUMERIC, .handles_error = true}};
         static const char *const texts[] = {"sample 13, in batch 1 of epoch 0: no picture 13",
                                             "sample 13, in batch 1 of epoch 0: the library said so of 13",
+                                            "sample 13, in batch 1 of epoch 0: the source returned TUFF_E_NUMERIC",
                                             "sample 13, in batch 1 of epoch 0: the source returned TUFF_E_NUMERIC"};
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
             tuff_loader *loader = make(&plots[i], workers);
             tuff_batch batch;
             tuff_loader_position position;
