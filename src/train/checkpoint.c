@@ -10,7 +10,8 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "train/checkpoint.h"
-#include "train/state.h"
+#include "train/checkpoint_files.h"
+#include "tuff/checkpoint.h"
 #include "tuff/io.h"
 
 #define KEY_FORMAT "tuff.format"
@@ -85,9 +86,8 @@ static tuff_status check_whole_step(const state_list *self, const char *path, co
     return TUFF_OK;
 }
 
-/* Writes the contents of the list's host memory. */
-static tuff_status save(state_list *self, const char *path, const tuff_optimizer *optimizer, const char *const *keys,
-                        const char *const *texts, int metadata_count)
+tuff_status tuff__checkpoint_save(state_list *self, const char *path, const tuff_optimizer *optimizer,
+                                  const char *const *keys, const char *const *texts, int metadata_count)
 {
     const size_t room = (size_t)metadata_count + OWN_METADATA_MAX;
     metadata_list metadata = {.keys = tuff__arena_alloc(&self->arena, room * sizeof(char *)),
@@ -106,7 +106,7 @@ static tuff_status save(state_list *self, const char *path, const tuff_optimizer
     return save_list(self, path, optimizer, &metadata);
 }
 
-static tuff_status check_arguments(const char *path, const tuff_parameters *parameters, const tuff_optimizer *optimizer)
+tuff_status tuff__checkpoint_check(const char *path, const tuff_parameters *parameters, const tuff_optimizer *optimizer)
 {
     if (!path || !parameters)
         return FAIL(TUFF_E_USAGE, "checkpoint: the %s is NULL", path ? "set of parameters" : "path");
@@ -118,63 +118,17 @@ static tuff_status check_arguments(const char *path, const tuff_parameters *para
 tuff_status tuff_checkpoint_save(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer,
                                  const char *const *keys, const char *const *texts, int metadata_count)
 {
-    TRY(check_arguments(path, parameters, optimizer));
-    if (metadata_count < 0 || (metadata_count > 0 && (!keys || !texts)))
-        return FAIL(TUFF_E_USAGE,
-                    "checkpoint: metadata_count is %d: it must not be negative, and keys and texts must not be NULL",
-                    metadata_count);
+    TRY(tuff__checkpoint_check(path, parameters, optimizer));
+    TRY(tuff__check_checkpoint_options(
+        &(tuff_checkpoint_options){.keys = keys, .texts = texts, .metadata_count = metadata_count}));
     state_list state;
     tuff_status status = tuff__list_state(parameters, optimizer, &state);
     if (status == TUFF_OK)
         status = tuff__state_read(&state);
     if (status == TUFF_OK)
-        status = save(&state, path, optimizer, keys, texts, metadata_count);
+        status = tuff__checkpoint_save(&state, path, optimizer, keys, texts, metadata_count);
     tuff__state_free(&state);
     return status;
-}
-
-struct checkpoint_state {
-    state_list list;
-    tuff_optimizer *optimizer;
-};
-
-tuff_status tuff__checkpoint_open(tuff_parameters *parameters, tuff_optimizer *optimizer, checkpoint_state **out)
-{
-    *out = NULL;
-    TRY(check_arguments("", parameters, optimizer));
-    checkpoint_state *self = tuff__calloc(1, sizeof *self);
-    if (!self)
-        return TUFF_E_OOM_HOST;
-    self->optimizer = optimizer;
-    const tuff_status status = tuff__list_state(parameters, optimizer, &self->list);
-    if (status == TUFF_OK)
-        *out = self;
-    else
-        tuff__checkpoint_close(self);
-    return status;
-}
-
-void tuff__checkpoint_close(checkpoint_state *self)
-{
-    if (self)
-        tuff__state_free(&self->list);
-    tuff__free(self);
-}
-
-int tuff__checkpoint_array_count(const checkpoint_state *self)
-{
-    return self->list.array_count;
-}
-
-checkpoint_array tuff__checkpoint_array(checkpoint_state *self, int index)
-{
-    return (checkpoint_array){self->list.arrays[index].array, self->list.arrays[index].host};
-}
-
-tuff_status tuff__checkpoint_store(checkpoint_state *self, const char *path, const char *const *keys,
-                                   const char *const *texts, int metadata_count)
-{
-    return save(&self->list, path, self->optimizer, keys, texts, metadata_count);
 }
 
 /* Checks the format and the hash, which covers names and contents of all tensors in any order. */
@@ -197,7 +151,7 @@ static tuff_status check_format(const char *path, const tuff_file *file)
     return TUFF_OK;
 }
 
-/* The state of one optimizer is useless to another. */
+/* Fails if the file has the state of another kind of optimizer, or none. */
 static tuff_status check_optimizer(const char *path, const tuff_file *file, const tuff_optimizer *optimizer)
 {
     const char *name = tuff_file_metadata(file, KEY_OPTIMIZER);
@@ -351,7 +305,7 @@ static tuff_status load(state_list *self, const char *path, const tuff_file *fil
 
 static tuff_status load_path(const char *path, tuff_parameters *parameters, tuff_optimizer *optimizer, bool averages)
 {
-    TRY(check_arguments(path, parameters, optimizer));
+    TRY(tuff__checkpoint_check(path, parameters, optimizer));
     tuff_file *file = tuff_file_open(path);
     if (!file)
         return tuff_last_status();

@@ -31,7 +31,7 @@ struct tuff_checkpoint_writer {
     /* The save in progress. The thread owns all of this from its start to its end. */
     pthread_t thread;
     bool is_saving;
-    checkpoint_state *state;
+    state_list state;
     char *path, **keys, **texts;
     int metadata_count;
     tuff_checkpoint_options options; /* keys and texts are unused */
@@ -84,9 +84,9 @@ static tuff_status download(tuff_checkpoint_writer *self, const tuff_array *copy
 static tuff_status save_state(tuff_checkpoint_writer *self)
 {
     for (int i = 0; i < self->copy_count; i++)
-        TRY(download(self, self->copies[i], tuff__checkpoint_array(self->state, i).host));
-    TRY(tuff__checkpoint_store(self->state, self->path, (const char *const *)self->keys,
-                               (const char *const *)self->texts, self->metadata_count));
+        TRY(download(self, self->copies[i], self->state.arrays[i].host));
+    TRY(tuff__checkpoint_save(&self->state, self->path, self->optimizer, (const char *const *)self->keys,
+                              (const char *const *)self->texts, self->metadata_count));
     return tuff__rotate_checkpoints(self->path, self->options.step, self->options.keep, self->options.best);
 }
 
@@ -101,7 +101,7 @@ static void *run_save(void *user)
 
 static void free_request(tuff_checkpoint_writer *self)
 {
-    tuff__checkpoint_close(self->state);
+    tuff__state_free(&self->state);
     for (int i = 0; i < self->metadata_count; i++) {
         tuff__free(self->keys[i]);
         tuff__free(self->texts[i]);
@@ -109,7 +109,6 @@ static void free_request(tuff_checkpoint_writer *self)
     tuff__free(self->keys);
     tuff__free(self->texts);
     tuff__free(self->path);
-    self->state = NULL;
     self->keys = self->texts = NULL;
     self->path = NULL;
     self->metadata_count = 0;
@@ -133,14 +132,13 @@ static tuff_status create_pieces(tuff_checkpoint_writer *self)
 
 static tuff_status make_copies(tuff_checkpoint_writer *self)
 {
-    checkpoint_state *state;
-    TRY(tuff__checkpoint_open(self->parameters, self->optimizer, &state));
-    const int count = tuff__checkpoint_array_count(state);
+    state_list state;
     uint64_t largest = 1;
-    tuff_status status = TUFF_OK;
-    self->copies = tuff__calloc((size_t)count, sizeof(tuff_array *));
-    for (int i = 0; i < count && self->copies && status == TUFF_OK; i++) {
-        const tuff_array *array = tuff__checkpoint_array(state, i).array;
+    TRY(tuff__checkpoint_check("", self->parameters, self->optimizer));
+    tuff_status status = tuff__list_state(self->parameters, self->optimizer, &state);
+    self->copies = tuff__calloc((size_t)state.array_count, sizeof(tuff_array *));
+    for (int i = 0; i < state.array_count && self->copies && status == TUFF_OK; i++) {
+        const tuff_array *array = state.arrays[i].array;
         self->copies[i] = tuff_array_create(array->device, array->dtype, array->shape);
         self->copy_count += self->copies[i] != NULL;
         if (!self->copies[i])
@@ -148,7 +146,7 @@ static tuff_status make_copies(tuff_checkpoint_writer *self)
         else if (tuff_array_size(array) > largest)
             largest = tuff_array_size(array);
     }
-    tuff__checkpoint_close(state);
+    tuff__state_free(&state);
     self->piece_size = largest < PIECE_SIZE ? largest : PIECE_SIZE;
     return self->copies ? status : TUFF_E_OOM_HOST;
 }
@@ -207,7 +205,7 @@ static tuff_status copy_request(tuff_checkpoint_writer *self, const char *path, 
     if (!self->path)
         return TUFF_E_OOM_HOST;
     TRY(copy_metadata(self, options));
-    return tuff__checkpoint_open(self->parameters, self->optimizer, &self->state);
+    return tuff__list_state(self->parameters, self->optimizer, &self->state);
 }
 
 /* If no thread can be started, saves at once. */
@@ -227,7 +225,7 @@ static tuff_status begin_save(tuff_checkpoint_writer *self, const char *path, co
     TRY(copy_request(self, path, options));
     TRY(create_pieces(self));
     for (int i = 0; i < self->copy_count; i++)
-        TRY(tuff_array_copy(self->copies[i], tuff__checkpoint_array(self->state, i).array));
+        TRY(tuff_array_copy(self->copies[i], self->state.arrays[i].array));
     self->status = TUFF_OK;
     start_thread(self);
     return self->is_saving ? TUFF_OK : tuff_checkpoint_writer_wait(self);

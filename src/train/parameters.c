@@ -4,6 +4,7 @@
    so that decay and rates apply to ranges of elements. */
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "io/safetensors.h"
 #include "train/train.h"
@@ -32,7 +33,7 @@ static tuff_status check_name(const tuff_parameter_spec *specs, int index)
 
 static int64_t align_to(int64_t count, int64_t alignment)
 {
-    return (count + alignment - 1) / alignment * alignment;
+    return tuff__divide_up(count, alignment) * alignment;
 }
 
 /* Returns the most elements of a slab: it is addressed with 32-bit indices on the device, and must fit one binding. */
@@ -105,6 +106,7 @@ static tuff_status place_parameter(tuff_parameters *self, int index, int64_t lim
         TRY(open_region(self, item->group, matrix));
     into = &self->slabs[self->slab_count - 1];
     item->slab = self->slab_count - 1;
+    item->region = self->region_count - 1;
     item->offset = align_to(into->total, SLAB_ALIGNMENT);
     into->total = item->offset + item->count;
     self->order[(*placed)++] = index;

@@ -18,7 +18,7 @@ tuff_tensor *tuff__scaled(tuff_tensor *x, double factor)
 }
 
 /* Returns x itself for the factor 1, and a constant 0 for 0. */
-static tuff_tensor *scaled(tuff_tensor *x, double factor)
+static tuff_tensor *scaled_or_constant(tuff_tensor *x, double factor)
 {
     return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__scaled(x, factor);
 }
@@ -51,7 +51,7 @@ tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, regi
     for (int i = 0; i < count; i++) {
         const double share = factor(self->optimizer, &regions[i]);
         const bool same = i > 0 && share == factor(self->optimizer, &regions[i - 1]);
-        values[i] = same ? values[i - 1] : scaled(scalar, share);
+        values[i] = same ? values[i - 1] : scaled_or_constant(scalar, share);
     }
     return tuff__select_by_region(self, values);
 }

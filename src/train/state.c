@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
+
 const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const parameter *item)
 {
     for (int i = 0; i < optimizer->slab_range_count && tuff__is_trained(optimizer, item); i++) {
@@ -17,7 +19,7 @@ const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const p
 
 int64_t tuff__aligned_count(tuff_shape shape)
 {
-    return (tuff_shape_count(shape) + SLAB_ALIGNMENT - 1) / SLAB_ALIGNMENT * SLAB_ALIGNMENT;
+    return tuff__divide_up(tuff_shape_count(shape), SLAB_ALIGNMENT) * SLAB_ALIGNMENT;
 }
 
 int64_t tuff__factors_size(const slab_range *range, const parameter *item)
@@ -128,6 +130,7 @@ void tuff__state_free(state_list *self)
     tuff__free(self->arrays);
     tuff__free(self->tensors);
     tuff__arena_free(&self->arena);
+    *self = (state_list){.arrays = NULL};
 }
 
 tuff_status tuff__state_read(state_list *self)

@@ -1,8 +1,6 @@
 /* The part of a graph that turns a loss into an update. Gradients are gathered into slabs in the layout of the
    parameters (the compiler writes them directly to their place), so that norm, clipping and update are a few dispatches
    over whole slabs. A step is one graph, or two: one plan accumulates gradients, with which the other begins. */
-#include <stdio.h>
-
 #include "graph/graph.h"
 #include "train/masks.h"
 #include "train/rules.h"
@@ -257,14 +255,6 @@ static tuff_status update_slab(const step *self, update *made)
     return TUFF_OK;
 }
 
-static const region *region_of(const tuff_optimizer *self, const slab_range *range, const parameter *item)
-{
-    int at = range->region;
-    while (at + 1 < range->region_end && item->offset >= self->parameters->regions[at].end)
-        at++;
-    return &self->parameters->regions[at];
-}
-
 static void assign_parts(const step *self, int index, tuff_tensor *const *before, tuff_tensor *const *after,
                          tuff_tensor *mask)
 {
@@ -287,7 +277,7 @@ static tuff_status update_parameter(const step *self, update *made, int index)
     tuff_tensor *parts[STATE_PARTS_MAX] = {NULL}, *mask = self->masks ? self->masks[index] : NULL;
     for (int i = 0; i < STATE_PARTS_MAX && states[i]; i++)
         parts[i] = made->parts[i] = tuff_array_tensor(self->graph, states[i]);
-    made->region = region_of(self->optimizer, made->slab_range, item);
+    made->region = &self->optimizer->parameters->regions[item->region];
     tuff_tensor *weights = made->weights = tuff_array_tensor(self->graph, item->array);
     tuff_tensor *factor = self->factors[item->group];
     made->gradients = tuff__slab_part(self->slabs[item->slab],
@@ -440,12 +430,8 @@ static tuff_status end_step(step *self, tuff_status status)
     tuff__free(self->slabs);
     tuff__free(self->masks);
     (void)tuff_graph_phase(self->graph, self->phase);
-    if (status != TUFF_OK && tuff_graph_status(self->graph) == TUFF_OK) {
-        /* Part of a step must not be compiled. */
-        char reason[TUFF_ERROR_SIZE];
-        (void)snprintf(reason, sizeof reason, "%s", tuff_error());
-        tuff__graph_fail(self->graph, status, "%s", reason);
-    }
+    if (status != TUFF_OK && tuff_graph_status(self->graph) == TUFF_OK)
+        tuff__graph_fail(self->graph, status, "%s", tuff_error()); /* part of a step must not be compiled */
     TRY(status);
     if (tuff_graph_status(self->graph) != TUFF_OK)
         return FAIL(tuff_graph_status(self->graph), "%s", tuff_graph_error(self->graph));

@@ -14,7 +14,7 @@
 typedef struct parameter {
     char *name;
     tuff_shape shape;
-    int group, slab;
+    int group, slab, region;
     int64_t offset, count; /* elements; the offset is within its slab */
     tuff_array *array;     /* a view of the slab */
 } parameter;
