@@ -53,13 +53,13 @@ static void make_key(race_state *self)
     tuff__key_text(&key, self->key);
 }
 
-static tuff_status has_crashed(const race_state *self, const entrant *one, bool *crashed)
+static tuff_status has_crashed(const race_state *self, const entrant *racer, bool *crashed)
 {
     tune_store *store;
     const uint64_t now = (uint64_t)time(NULL);
-    TRY(tuff__tune_open(one->environment, &store));
+    TRY(tuff__tune_open(racer->environment, &store));
     const tune_record *bad =
-        tuff__store_rejection(store, tuff__hash_text(one->environment), tuff__hash_text(self->key), "", NULL);
+        tuff__store_rejection(store, tuff__hash_text(racer->environment), tuff__hash_text(self->key), "", NULL);
     *crashed = bad != NULL && (bad->time > now || now - bad->time < (uint64_t)DAYS * DAY);
     tuff__store_close(store);
     return TUFF_OK;
@@ -68,14 +68,14 @@ static tuff_status has_crashed(const race_state *self, const entrant *one, bool 
 static tuff_status find_entrants(race_state *self)
 {
     for (int i = 0; i < tuff_device_count() && self->count < MAX_ENTRANTS; ++i) {
-        entrant *one = &self->entrants[self->count];
+        entrant *racer = &self->entrants[self->count];
         tune_environment parts;
-        if (tuff_device_describe_at(i, &one->info) != TUFF_OK || one->info.device_class == TUFF_DEVICE_REFERENCE)
+        if (tuff_device_describe_at(i, &racer->info) != TUFF_OK || racer->info.device_class == TUFF_DEVICE_REFERENCE)
             continue;
-        tuff__environment_from_info(&one->info, &parts);
-        tuff__environment_text(&parts, one->environment);
+        tuff__environment_from_info(&racer->info, &parts);
+        tuff__environment_text(&parts, racer->environment);
         bool crashed;
-        TRY(has_crashed(self, one, &crashed));
+        TRY(has_crashed(self, racer, &crashed));
         self->left_out += crashed;
         self->count += !crashed;
     }
@@ -83,9 +83,9 @@ static tuff_status find_entrants(race_state *self)
 }
 
 /* Notes in the journal that from here on the device may end the process. Errors of the journal are ignored. */
-static void enter_journal(const race_state *self, journal_phase phase, const entrant *one)
+static void enter_journal(const race_state *self, journal_phase phase, const entrant *racer)
 {
-    (void)tuff__journal_enter(self->journal, phase, one->environment, self->key, "", phase == JOURNAL_FIRST_RUN);
+    (void)tuff__journal_enter(self->journal, phase, racer->environment, self->key, "", phase == JOURNAL_FIRST_RUN);
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -162,41 +162,41 @@ static void write_cached_result(const race_state *self, const entrant *winner, c
     tuff__text_free(&lines);
 }
 
-static tuff_status run_once(entrant *one, uint64_t *nanoseconds)
+static tuff_status run_once(entrant *racer, uint64_t *nanoseconds)
 {
     const uint64_t begin = tuff__nanoseconds();
-    TRY(tuff_plan_run(one->plan));
-    TRY(tuff_plan_wait(one->plan));
+    TRY(tuff_plan_run(racer->plan));
+    TRY(tuff_plan_wait(racer->plan));
     *nanoseconds = tuff__nanoseconds() - begin;
     return TUFF_OK;
 }
 
 /* The first run includes one-time costs; the second shows whether the device is worth more runs. */
-static void qualify(const race_state *self, entrant *one)
+static void qualify(const race_state *self, entrant *racer)
 {
-    enter_journal(self, JOURNAL_FIRST_RUN, one);
-    one->device = tuff_device_open(one->info.selector);
-    if (one->device != NULL)
-        one->plan = self->race->setup(one->device, self->race->user, &one->state);
-    one->runs =
-        one->plan != NULL && run_once(one, &one->nanoseconds) == TUFF_OK && run_once(one, &one->nanoseconds) == TUFF_OK;
+    enter_journal(self, JOURNAL_FIRST_RUN, racer);
+    racer->device = tuff_device_open(racer->info.selector);
+    if (racer->device != NULL)
+        racer->plan = self->race->setup(racer->device, self->race->user, &racer->state);
+    racer->runs = racer->plan != NULL && run_once(racer, &racer->nanoseconds) == TUFF_OK &&
+                  run_once(racer, &racer->nanoseconds) == TUFF_OK;
     tuff__journal_leave(self->journal);
-    if (!one->runs)
-        tuff__log(TUFF_LOG_INFO, "fastest: skipping %s: %s", one->info.selector, tuff_error());
+    if (!racer->runs)
+        tuff__log(TUFF_LOG_INFO, "fastest: skipping %s: %s", racer->info.selector, tuff_error());
 }
 
-static void release_entrant(const race_state *self, entrant *one, bool close_device)
+static void release_entrant(const race_state *self, entrant *racer, bool close_device)
 {
-    if (one->device == NULL)
+    if (racer->device == NULL)
         return;
-    enter_journal(self, JOURNAL_BENCH, one);
-    if (one->plan != NULL || one->state != NULL)
-        self->race->teardown(one->plan, self->race->user, one->state);
-    one->plan = NULL;
-    one->state = NULL;
+    enter_journal(self, JOURNAL_BENCH, racer);
+    if (racer->plan != NULL || racer->state != NULL)
+        self->race->teardown(racer->plan, self->race->user, racer->state);
+    racer->plan = NULL;
+    racer->state = NULL;
     if (close_device) {
-        tuff_device_close(one->device);
-        one->device = NULL;
+        tuff_device_close(racer->device);
+        racer->device = NULL;
     }
     tuff__journal_leave(self->journal);
 }
@@ -205,9 +205,9 @@ static entrant *find_fastest(const race_state *self, const entrant *excluded)
 {
     entrant *best = NULL;
     for (int i = 0; i < self->count; ++i) {
-        entrant *one = &self->entrants[i];
-        if (one->runs && one != excluded && (best == NULL || one->nanoseconds < best->nanoseconds))
-            best = one;
+        entrant *racer = &self->entrants[i];
+        if (racer->runs && racer != excluded && (best == NULL || racer->nanoseconds < best->nanoseconds))
+            best = racer;
     }
     return best;
 }
@@ -251,14 +251,14 @@ static void run_rounds(race_state *self)
     const uint64_t limit = first == NULL ? 0 : MAX_SLOWDOWN * first->nanoseconds;
     for (int round = 0; round < ROUNDS; ++round)
         for (int i = 0; i < self->count; ++i) {
-            entrant *one = &self->entrants[i];
-            if (!one->runs || one->nanoseconds > limit)
+            entrant *racer = &self->entrants[i];
+            if (!racer->runs || racer->nanoseconds > limit)
                 continue;
-            enter_journal(self, JOURNAL_BENCH, one);
-            if (run_once(one, &one->times[one->count]) == TUFF_OK)
-                ++one->count;
+            enter_journal(self, JOURNAL_BENCH, racer);
+            if (run_once(racer, &racer->times[racer->count]) == TUFF_OK)
+                ++racer->count;
             else
-                one->runs = false;
+                racer->runs = false;
             tuff__journal_leave(self->journal);
         }
     for (int i = 0; i < self->count; ++i) {

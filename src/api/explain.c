@@ -27,11 +27,11 @@ static int count_programs(const executable *self)
 {
     int count = 0;
     for (int i = 0; i < self->command_count; ++i) {
-        const task_record *one = &self->records[i];
-        bool is_new = one->source != NULL;
+        const task_record *record = &self->records[i];
+        bool is_new = record->source != NULL;
         for (int k = 0; k < i && is_new; ++k)
-            is_new = !tuff__is_same_hash(self->records[k].source_hash, one->source_hash) ||
-                     strcmp(self->records[k].name, one->name) != 0;
+            is_new = !tuff__is_same_hash(self->records[k].source_hash, record->source_hash) ||
+                     strcmp(self->records[k].name, record->name) != 0;
         count += is_new;
     }
     return count;
@@ -134,16 +134,9 @@ static tuff_status profile_launches(tuff_plan *plan, uint64_t *times, uint64_t *
 
 static tuff_status check_profiled(const char *call, const tuff_plan *plan)
 {
-    if (plan == NULL)
-        return FAIL(TUFF_E_USAGE, "%s: the plan is NULL", call);
-    if (plan->describes_only)
-        return FAIL(TUFF_E_USAGE, "%s: the plan was compiled with describe_only", call);
+    TRY(tuff__plan_check_run(call, plan));
     if (plan->reference != NULL || plan->executable.recording == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "%s: the plan runs nothing on a device", call);
-    for (int i = 0; i < plan->executable.launches.input_count; ++i)
-        if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "%s: the input \"%s\" was never written", call,
-                        plan->executable.launches.inputs[i].name);
     return TUFF_OK;
 }
 

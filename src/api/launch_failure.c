@@ -53,15 +53,13 @@ tuff_status tuff__report_refused_launch(const tuff_plan *plan, const recording *
     const plan_key *key = refused < 0 ? NULL : find_key(plan, refused);
     if (key == NULL)
         return was_merged ? FAIL(why, "%s; with TUFF_PERSISTENT_KERNELS=0 launches are not merged", tuff_error()) : why;
-    text reason = {0};
-    tuff__text_add(&reason, "%s", tuff_error());
+    saved_error reason;
+    tuff__error_save(&reason);
     const bool is_chosen = is_user_choice(key);
     if (!is_chosen && record_failure(plan, key) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: cannot record a candidate that the driver refuses to launch: %s",
                   tuff_error());
-    (void)FAIL(why, "run: %.200s: the driver refuses to launch candidate %.200s: %.200s; %s", key->text, key->candidate,
-               tuff__text_get(&reason),
-               is_chosen ? "it was chosen by a pin or a manifest" : "compile the plan again to run without it");
-    tuff__text_free(&reason);
-    return why;
+    return FAIL(why, "run: %.200s: the driver refuses to launch candidate %.200s: %.200s; %s", key->text,
+                key->candidate, reason.message,
+                is_chosen ? "it was chosen by a pin or a manifest" : "compile the plan again to run without it");
 }

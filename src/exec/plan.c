@@ -121,19 +121,25 @@ tuff_status tuff__plan_submit(tuff_plan *plan, recording *recorded, const record
     return tuff__executable_submit(&plan->executable, recorded, mark_assigned_changed, plan, last);
 }
 
-tuff_status tuff_plan_run(tuff_plan *plan)
+tuff_status tuff__plan_check_run(const char *call, const tuff_plan *plan)
 {
     if (plan == NULL)
-        return FAIL(TUFF_E_USAGE, "run: the plan is NULL");
+        return FAIL(TUFF_E_USAGE, "%s: the plan is NULL", call);
     if (plan->describes_only)
-        return FAIL(TUFF_E_USAGE, "run: the plan was compiled with describe_only");
-    if (plan->reference != NULL)
-        return tuff__reference_run(plan->reference);
+        return FAIL(TUFF_E_USAGE, "%s: the plan was compiled with describe_only", call);
     for (int i = 0; i < plan->executable.launches.input_count; ++i)
         if (!plan->written[i])
-            return FAIL(TUFF_E_USAGE, "run: the input \"%s\" %s was never written",
+            return FAIL(TUFF_E_USAGE, "%s: the input \"%s\" %s was never written", call,
                         plan->executable.launches.inputs[i].name,
                         SHAPE_TEXT(plan->executable.launches.inputs[i].shape));
+    return TUFF_OK;
+}
+
+tuff_status tuff_plan_run(tuff_plan *plan)
+{
+    TRY(tuff__plan_check_run("run", plan));
+    if (plan->reference != NULL)
+        return tuff__reference_run(plan->reference);
     if (plan->observer.before_run != NULL)
         plan->observer.before_run(plan->observer.self, plan);
     const recording *submitted;

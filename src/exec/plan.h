@@ -66,6 +66,9 @@ recording_options tuff__plan_recording_options(const tuff_plan *plan);
 /* Records the plan, unless that was done, and allows the host to write inputs. */
 tuff_status tuff__plan_record(tuff_plan *plan);
 
+/* Fails unless the plan, which may be NULL, can run. call is for messages. */
+tuff_status tuff__plan_check_run(const char *call, const tuff_plan *plan);
+
 /* Returns the memory of an input, whose elements start at offset 0. Not for plans of the reference device. */
 storage *tuff__plan_input_storage(const tuff_plan *plan, int index);
 

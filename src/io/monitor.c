@@ -127,7 +127,6 @@ static tuff_status make_event_path(const char *folder, text *out)
     for (char *at = host; *at; at++)
         if (*at == '/')
             *at = '-';
-    tuff__text_clear(out);
     tuff__text_add(out, "%s/" EVENT_FILE "%010" PRId64 ".%s.%ld.%" PRIu64, folder, second, host, (long)getpid(),
                    tuff__nanoseconds());
     return tuff__text_status(out);
@@ -182,10 +181,11 @@ static tuff_status write_record(tuff_monitor *self)
         self->size += self->record.length;
         return TUFF_OK;
     }
-    char reason[512];
-    (void)snprintf(reason, sizeof reason, "%s", tuff_error());
+    saved_error failure;
+    tuff__error_save(&failure);
     (void)truncate_file(self);
-    return FAIL(status, "%s", reason);
+    tuff__error_restore(&failure);
+    return status;
 }
 
 /* Keeps the records of an earlier run, except those that this run writes again. */
