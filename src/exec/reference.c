@@ -134,22 +134,13 @@ const tuff_tensor *tuff__reference_output(const reference_plan *plan, int index,
     return plan->graph->outputs[index].tensor;
 }
 
-/* Returns -1 if there is none. */
-static int find_output(const reference_plan *plan, const char *name)
-{
-    for (int i = 0; name && i < plan->graph->output_count; i++)
-        if (strcmp(plan->graph->outputs[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static tuff_status check_size(const char *subject, const char *name, const tuff_tensor *tensor, size_t size)
+static tuff_status check_size(const char *name, const tuff_tensor *tensor, size_t size)
 {
     const size_t whole = (size_t)tuff_shape_count(tensor->shape) * tuff_dtype_size(tensor->dtype);
     if (size == whole)
         return TUFF_OK;
-    return FAIL(TUFF_E_USAGE, "%s: \"%.200s\" is %s %s, %zu bytes, not %zu", subject, name,
-                tuff_dtype_name(tensor->dtype), SHAPE_TEXT(tensor->shape), whole, size);
+    return FAIL(TUFF_E_USAGE, "write: \"%.200s\" is %s %s, %zu bytes, not %zu", name, tuff_dtype_name(tensor->dtype),
+                SHAPE_TEXT(tensor->shape), whole, size);
 }
 
 static tuff_status write_part(reference_plan *plan, const node *input, uint64_t offset, const void *data, size_t size)
@@ -173,7 +164,7 @@ tuff_status tuff__reference_write(reference_plan *plan, const char *name, const 
     if (!input || (!data && size > 0))
         return FAIL(TUFF_E_USAGE, input ? "write: the data of \"%.200s\" is NULL" : "write: no input named \"%.200s\"",
                     name ? name : "(NULL)");
-    TRY(check_size("write", name, &input->outputs[0], size));
+    TRY(check_size(name, &input->outputs[0], size));
     return write_part(plan, input, 0, data, size);
 }
 
@@ -402,36 +393,22 @@ static tuff_status check_has_run(const reference_plan *plan, const char *name)
 
 static tuff_status find_result(const reference_plan *plan, const char *name, const tuff_tensor **out)
 {
-    const int index = find_output(plan, name);
-    if (index < 0)
-        return FAIL(TUFF_E_USAGE, "read: no output named \"%.200s\"", name ? name : "(NULL)");
-    *out = plan->graph->outputs[index].tensor;
-    return check_has_run(plan, name);
-}
-
-static void read_part(const reference_plan *plan, const tuff_tensor *output, uint64_t offset, void *data, size_t size)
-{
-    const size_t element = tuff_dtype_size(output->dtype);
-    tuff__from_double(output->dtype, plan->values[output->node->id].value + offset / element, (int64_t)(size / element),
-                      data);
+    for (int i = 0; name && i < plan->graph->output_count; i++) {
+        *out = plan->graph->outputs[i].tensor;
+        if (strcmp(plan->graph->outputs[i].name, name) == 0)
+            return check_has_run(plan, name);
+    }
+    return FAIL(TUFF_E_USAGE, "read: no output named \"%.200s\"", name ? name : "(NULL)");
 }
 
 tuff_status tuff__reference_read_at(reference_plan *plan, int index, uint64_t offset, void *data, size_t size)
 {
     const graph_output *output = &plan->graph->outputs[index];
+    const tuff_dtype dtype = output->tensor->dtype;
+    const size_t element = tuff_dtype_size(dtype);
     TRY(check_has_run(plan, output->name));
-    read_part(plan, output->tensor, offset, data, size);
-    return TUFF_OK;
-}
-
-tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size)
-{
-    const tuff_tensor *output;
-    TRY(find_result(plan, name, &output));
-    TRY(check_size("read", name, output, size));
-    if (!data && size > 0)
-        return FAIL(TUFF_E_USAGE, "read: the destination of \"%.200s\" is NULL", name);
-    read_part(plan, output, 0, data, size);
+    tuff__from_double(dtype, plan->values[output->tensor->node->id].value + offset / element, (int64_t)(size / element),
+                      data);
     return TUFF_OK;
 }
 

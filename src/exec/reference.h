@@ -10,9 +10,8 @@ typedef struct reference_plan reference_plan;
 /* Takes ownership of the graph, which must have no error and no dead nodes; not on failure. */
 tuff_status tuff__reference_create(tuff_graph *graph, reference_plan **out);
 void tuff__reference_destroy(reference_plan *plan); /* NULL is allowed */
-/* Write an input and read an output by name, as a whole. */
+/* Writes an input by name, as a whole. */
 tuff_status tuff__reference_write(reference_plan *plan, const char *name, const void *data, size_t size);
-tuff_status tuff__reference_read(reference_plan *plan, const char *name, void *data, size_t size);
 tuff_status tuff__reference_run(reference_plan *plan);
 
 /* Inputs and outputs by index, in the order of the graph. The caller must check indices, offsets and sizes: bytes of

@@ -477,7 +477,8 @@ static void the_executor_refuses_wrong_use(void **state)
     (void)state;
     tuff_graph *graph = new_graph();
     reference_plan *plan;
-    float x[3] = {1, 2, 3}, y[3];
+    float x[3] = {1, 2, 3};
+    double y[3];
     tuff_output(graph, "y", tuff_neg(tuff_input(graph, "x", TUFF_F32, S(3))));
     assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
     assert_int_equal(tuff__reference_run(plan), TUFF_E_USAGE);
@@ -485,11 +486,10 @@ static void the_executor_refuses_wrong_use(void **state)
     assert_int_equal(tuff__reference_write(plan, "x", x, 4), TUFF_E_USAGE);
     assert_int_equal(tuff__reference_write(plan, "x", NULL, sizeof x), TUFF_E_USAGE);
     assert_int_equal(tuff__reference_write(plan, "x", x, sizeof x), TUFF_OK);
-    assert_int_equal(tuff__reference_read(plan, "y", y, sizeof y), TUFF_E_USAGE);
+    assert_int_equal(tuff__reference_read_double(plan, "y", y), TUFF_E_USAGE);
     assert_int_equal(tuff__reference_run(plan), TUFF_OK);
-    assert_int_equal(tuff__reference_read(plan, "y", y, 8), TUFF_E_USAGE);
-    assert_int_equal(tuff__reference_read(plan, "x", y, sizeof y), TUFF_E_USAGE);
-    assert_int_equal(tuff__reference_read(plan, "y", y, sizeof y), TUFF_OK);
+    assert_int_equal(tuff__reference_read_double(plan, "x", y), TUFF_E_USAGE);
+    assert_int_equal(tuff__reference_read_double(plan, "y", y), TUFF_OK);
     assert_true(y[0] == -1 && y[1] == -2 && y[2] == -3);
     tuff__reference_destroy(plan);
 }
