@@ -176,14 +176,12 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
         tuff__loader_free(self);
         return TUFF_OK;
     }
-    tuff__log(TUFF_LOG_ERROR,
-              "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed until "
-              "it returns",
-              timeout);
-    return FAIL(TUFF_E_TIMEOUT,
-                "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed "
-                "until it returns",
-                timeout);
+    (void)FAIL(TUFF_E_TIMEOUT,
+               "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed "
+               "until it returns",
+               timeout);
+    tuff__log(TUFF_LOG_ERROR, "%s", tuff_error());
+    return TUFF_E_TIMEOUT;
 }
 
 /* Called with the lock held. Counts the time from `begin` to now by its cause: the device or the source. */

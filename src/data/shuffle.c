@@ -1,15 +1,8 @@
 /* The order of an epoch, computed instead of stored: a permutation by a Feistel network, for sets of any size. */
+#include "base/rng.h"
 #include "data/loader.h"
 
 enum { ROUNDS = 6 };
-
-/* The finalizer of SplitMix64 (Steele, Lea, Flood 2014). */
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
 
 /* A bijection of 0 .. 4^half_bits - 1. */
 static uint64_t permute(uint64_t key, uint64_t value, int half_bits)
@@ -17,7 +10,8 @@ static uint64_t permute(uint64_t key, uint64_t value, int half_bits)
     const uint64_t mask = (UINT64_C(1) << half_bits) - 1;
     uint64_t left = value >> half_bits, right = value & mask;
     for (uint64_t round = 0; round < ROUNDS; round++) {
-        const uint64_t next = left ^ (mix(key + mix(right + (round + 1) * UINT64_C(0x9e3779b97f4a7c15))) & mask);
+        const uint64_t next =
+            left ^ (tuff__mix64(key + tuff__mix64(right + (round + 1) * UINT64_C(0x9e3779b97f4a7c15))) & mask);
         left = right;
         right = next;
     }
@@ -34,7 +28,7 @@ int64_t tuff_shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t
         half_bits++;
     if (UINT64_C(1) << 2 * half_bits < (uint64_t)count)
         half_bits = 32;
-    const uint64_t key = mix(mix(seed + UINT64_C(0x9e3779b97f4a7c15)) + (uint64_t)epoch);
+    const uint64_t key = tuff__mix64(tuff__mix64(seed + UINT64_C(0x9e3779b97f4a7c15)) + (uint64_t)epoch);
     uint64_t value = (uint64_t)index;
     do
         value = permute(key, value, half_bits);

@@ -3,7 +3,7 @@
 
 #include "exec/executable.h"
 
-static const char *kind_of(const executable *self, const launch *kernel)
+static const char *kind_name(const executable *self, const launch *kernel)
 {
     static const char *const kinds[] = {"map", "row", "column", "matmul", "", "scatter", "attention", ""};
     if (kernel->kind == LAUNCH_COPY)
@@ -60,7 +60,7 @@ static int produced_count(const fused_chain *chain)
 
 /* Returns the bytes that a launch reads or writes of one of its buffers: as many as its chain accesses, but no more
    than there are; all of them if the body accesses the buffer by itself. */
-static uint64_t bytes_of(const executable *self, const launch *kernel, int buffer, bool written)
+static uint64_t launch_bytes(const executable *self, const launch *kernel, int buffer, bool written)
 {
     const fused_chain *chain = &kernel->chain;
     const int id = chain->buffers[buffer].id;
@@ -82,7 +82,7 @@ static uint64_t bytes_of(const executable *self, const launch *kernel, int buffe
 }
 
 /* A task with a core has the core's phase: the core does the work, the other nodes only store its result. */
-static tuff_phase phase_of_task(const struct task *task)
+static tuff_phase task_phase(const struct task *task)
 {
     tuff_phase phase = TUFF_PHASE_FORWARD;
     if (task->core != NULL)
@@ -93,17 +93,17 @@ static tuff_phase phase_of_task(const struct task *task)
 }
 
 /* A launch without a task copies or converts a node's value to an output or an array. */
-static tuff_phase phase_of(const executable *self, const launch *kernel)
+static tuff_phase launch_phase(const executable *self, const launch *kernel)
 {
     const struct fusion *fusion = self->launches.fusion;
     if (kernel->task >= 0)
-        return phase_of_task(&fusion->tasks[kernel->task]);
+        return task_phase(&fusion->tasks[kernel->task]);
     const int from = kernel->kind == LAUNCH_COPY ? kernel->copy_from : kernel->chain.buffers[0].id;
     return from < fusion->graph->node_count ? fusion->graph->nodes[from]->phase : TUFF_PHASE_FORWARD;
 }
 
 /* Returns the number of points of the domain that differ along the given axes. */
-static double points_of(const fused_chain *chain, uint32_t axes)
+static double count_points(const fused_chain *chain, uint32_t axes)
 {
     double count = 1;
     for (int i = 0; i < chain->rank; ++i)
@@ -114,7 +114,7 @@ static double points_of(const fused_chain *chain, uint32_t axes)
 
 /* Returns floating-point operations per element: 2 for a multiply-add, 1 for others, such as exp; 0 for ops that only
    select, compare or convert. */
-static int operations_of_value(const chain_value *value)
+static int value_operations(const chain_value *value)
 {
     if (value->kind != VALUE_OP || value->dtype != TUFF_F32 || value->op == OP_WHERE || value->op == OP_CAST)
         return 0;
@@ -128,15 +128,15 @@ static double chain_operations(const fused_chain *chain)
     const uint32_t all = (1u << chain->rank) - 1;
     double sum = 0;
     for (int i = 0; i < chain->value_count; ++i)
-        sum += operations_of_value(&chain->values[i]) * points_of(chain, chain->values[i].varies);
+        sum += value_operations(&chain->values[i]) * count_points(chain, chain->values[i].varies);
     for (int i = 0; i < chain->reduction_count; ++i)
         if (chain->values[chain->reductions[i].input].dtype == TUFF_F32)
-            sum += points_of(chain, all);
+            sum += count_points(chain, all);
     return sum;
 }
 
 /* Counts only the operations of products if there are any: those of fused ops are negligible. */
-static double operations_of(const launch *kernel)
+static double launch_operations(const launch *kernel)
 {
     if (kernel->operations > 0 || kernel->kind != LAUNCH_KERNEL || kernel->task < 0)
         return kernel->operations;
@@ -147,21 +147,21 @@ tuff_status tuff__describe_launch(const executable *self, int index, task_record
 {
     const launch *kernel = &self->launches.launches[index];
     text label = {0};
-    out->kind = kind_of(self, kernel);
-    out->phase = phase_of(self, kernel);
+    out->kind = kind_name(self, kernel);
+    out->phase = launch_phase(self, kernel);
     tuff__text_add(&label, "%s", out->kind);
     out->op_count = strncmp(kernel->body, "matmul", 6) == 0 || strncmp(kernel->body, "attention", 9) == 0 ||
                     kernel->walk == WALK_SCAN || kernel->kind == LAUNCH_COPY;
     list_ops(kernel, &label, &out->op_count);
-    out->operations = operations_of(kernel);
+    out->operations = launch_operations(kernel);
     out->items = 1;
     for (int i = 0; i < kernel->chain.rank; ++i)
         out->items *= (uint64_t)kernel->chain.extent[i];
     if (kernel->chain.rank == 0 && kernel->kind != LAUNCH_COPY)
         out->items = kernel->groups * kernel->local_size;
     for (int i = 0; i < kernel->chain.buffer_count; ++i) {
-        out->bytes_read += kernel->chain.buffers[i].read ? bytes_of(self, kernel, i, false) : 0;
-        out->bytes_written += kernel->chain.buffers[i].written ? bytes_of(self, kernel, i, true) : 0;
+        out->bytes_read += kernel->chain.buffers[i].read ? launch_bytes(self, kernel, i, false) : 0;
+        out->bytes_written += kernel->chain.buffers[i].written ? launch_bytes(self, kernel, i, true) : 0;
     }
     if (kernel->kind == LAUNCH_COPY)
         out->bytes_read = out->bytes_written = tuff__buffer_size(&self->launches.buffers[kernel->copy_to]);

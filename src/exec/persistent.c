@@ -23,8 +23,8 @@ enum {
     ROW_HEAD = 5 /* FUNCTION to PARAMETERS */
 };
 
-/* Longer launches stay alone: they gain nothing. Those of one dispatch take no longer than the drivers' signs of
-   progress should be apart. */
+/* Longer launches are not merged, because they gain nothing. The launches of one dispatch take at most LONGEST_DISPATCH
+   together, so that the driver reports progress often enough. */
 #define LONGEST_LAUNCH 1e-3
 #define LONGEST_DISPATCH 10e-3
 
@@ -193,7 +193,8 @@ static tuff_status find_functions(merger *self)
     return TUFF_OK;
 }
 
-/* Finds the parameters of the kernel at the end of a text: from *begin up to the return value, where a ")" follows. */
+/* Finds the parameter list of the kernel at the end of a source: sets *begin to its first character, and returns its
+   end, the closing parenthesis. */
 static const char *find_parameters(const kernel_function *self, const char **begin)
 {
     char head[KERNEL_NAME + 8];

@@ -336,8 +336,10 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     return self->setup_count == self->command_count ? TUFF_OK : record_merged_run(self, options->barrier_everywhere);
 }
 
-static void free_records(executable *self)
+void tuff__executable_free(executable *self)
 {
+    tuff__recording_destroy(self->launches.device, self->setup);
+    tuff__recording_destroy(self->launches.device, self->recording);
     for (int i = 0; i <= self->command_count && self->programs != NULL; ++i)
         tuff__program_release(self->launches.device, self->programs[i]);
     for (int i = 0; i < self->command_count && self->records != NULL; ++i) {
@@ -348,29 +350,10 @@ static void free_records(executable *self)
     tuff__free(self->records);
     tuff__free(self->commands);
     tuff__free(self->versions);
-}
-
-/* Frees everything that tuff__executable_record made, after waiting for runs. Keeps the launches. */
-static void unrecord(executable *self)
-{
-    tuff__recording_destroy(self->launches.device, self->setup);
-    tuff__recording_destroy(self->launches.device, self->recording);
-    free_records(self);
     tuff__persistent_free(&self->persistent);
     tuff__storage_release(self->parameters);
-    self->setup = self->recording = NULL;
-    self->programs = NULL;
-    self->records = NULL;
-    self->commands = NULL;
-    self->versions = NULL;
-    self->parameters = NULL;
-    self->command_count = self->setup_count = 0;
-}
-
-void tuff__executable_free(executable *self)
-{
-    unrecord(self);
     tuff__launch_list_free(&self->launches);
+    *self = (executable){.parameters = NULL};
 }
 
 /* Records the versions that kept copies will have after the next submission. Returns whether any copy is stale. */

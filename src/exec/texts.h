@@ -1,5 +1,5 @@
-/* From launches to program requests: the text of each kernel. Of the places of its buffers, the text depends only on
-   which of them share memory, and on their alignment. */
+/* From launches to program requests: the text of each kernel. It does not depend on where buffers lie, except for which
+   of them share memory, and for their alignment. */
 #ifndef TUFF_EXEC_TEXTS_H
 #define TUFF_EXEC_TEXTS_H
 

@@ -5,21 +5,16 @@
 #include <math.h>
 #include <string.h>
 
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return x ^ (x >> 31);
-}
+#include "base/rng.h"
 
 uint64_t random_bits(uint64_t key, uint64_t index)
 {
-    return mix(key + mix(index + UINT64_C(0x9e3779b97f4a7c15)));
+    return tuff__mix64(key + tuff__mix64(index + UINT64_C(0x9e3779b97f4a7c15)));
 }
 
 uint64_t random_key_number(uint64_t seed, uint64_t number)
 {
-    return random_bits(mix(seed + UINT64_C(0xd1b54a32d192ed03)), number);
+    return random_bits(tuff__mix64(seed + UINT64_C(0xd1b54a32d192ed03)), number);
 }
 
 uint64_t random_key(uint64_t seed, const char *name)
