@@ -4,6 +4,7 @@
 #include "train.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -105,6 +106,15 @@ static tuff_status handle_validation(training *self, bool *stop)
     return status == TUFF_OK && is_best ? training_save(self, true) : status;
 }
 
+static volatile sig_atomic_t interrupted;
+
+/* The first Ctrl-C ends the training after the current step, the second one the program. */
+static void record_interrupt(int number)
+{
+    interrupted = 1;
+    (void)signal(number, SIG_DFL);
+}
+
 static bool is_due(int64_t step, int64_t every)
 {
     return every > 0 && step % every == 0;
@@ -117,19 +127,26 @@ static tuff_status loop(training *self)
     const int64_t log_every = self->options->log_every > 0 ? self->options->log_every : twentieth;
     bool stop = false;
     tuff_status status = TUFF_OK;
-    while (self->run.step < steps && !stop && status == TUFF_OK) {
+    interrupted = 0;
+    void (*const handler)(int) = signal(SIGINT, record_interrupt);
+    if (handler == SIG_IGN)
+        (void)signal(SIGINT, SIG_IGN); /* as for programs in the background */
+    while (self->run.step < steps && !stop && !interrupted && status == TUFF_OK) {
         status = training_step(self);
         training_show_step(self);
         const int64_t step = self->run.step;
-        if (status == TUFF_OK &&
-            (is_due(step, log_every) || is_due(step, self->options->validate_every) || step == steps)) {
+        const bool is_last = step == steps || interrupted;
+        if (status == TUFF_OK && (is_due(step, log_every) || is_due(step, self->options->validate_every) || is_last)) {
             status = training_log_line(self);
             if (status == TUFF_OK)
                 status = handle_validation(self, &stop);
         }
-        if (status == TUFF_OK && is_due(step, self->options->save_every) && step < steps)
+        if (status == TUFF_OK && is_due(step, self->options->save_every) && !is_last)
             status = training_save(self, false);
     }
+    (void)signal(SIGINT, handler);
+    if (interrupted && status == TUFF_OK)
+        fprintf(stderr, "%s: stopped by Ctrl-C after step %lld\n", self->run.model->name, (long long)self->run.step);
     return status == TUFF_OK ? training_save(self, false) : status;
 }
 

@@ -3,12 +3,15 @@
 #include "example_program.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -204,6 +207,37 @@ static void resumed_run_ends_with_the_same_bits(void **state)
     free(resumed);
     assert_true(size_of(path_of("whole.best")) > 0);
     assert_true(last_loss(path_of("whole.csv")) > -1e9);
+}
+
+/* Sends Ctrl-C once the first checkpoint is there. */
+static void *interrupt(void *path)
+{
+    while (size_of(path) < 0)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    (void)kill(getpid(), SIGINT);
+    return NULL;
+}
+
+/* An interrupted training ends after its step, with a checkpoint from which it can go on. */
+static void interrupted_run_is_saved(void **state)
+{
+    pthread_t thread;
+    long long steps = 0;
+    char path[128];
+    (void)state;
+    snprintf(path, sizeof path, "%s", path_of("interrupted"));
+    assert_int_equal(pthread_create(&thread, NULL, interrupt, path), 0);
+    expect(run("--device", "reference", "--steps", "1000000", "--log-every", "1000000", "--save-every", "2", "--save",
+               path, NULL),
+           0, "stopped by Ctrl-C after step ");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sscanf(strstr(printed, "after step "), "after step %lld", &steps), 1);
+    assert_true(steps >= 2);
+    assert_non_null(strstr(printed, "peak memory"));
+    char more[24], line[64];
+    snprintf(more, sizeof more, "%lld", steps + 1);
+    snprintf(line, sizeof line, "step %lld/%lld", steps + 1, steps + 1);
+    expect(run("--device", "reference", "--steps", more, "--resume", path, NULL), 0, line);
 }
 
 static void report_and_graph_are_written(void **state)
@@ -409,6 +443,7 @@ int test_example_program(const example_case *given)
         cmocka_unit_test(forms_train_alike),
         cmocka_unit_test(drivers_train),
         cmocka_unit_test(resumed_run_ends_with_the_same_bits),
+        cmocka_unit_test(interrupted_run_is_saved),
         cmocka_unit_test(report_and_graph_are_written),
         cmocka_unit_test(weights_and_batches_are_written),
         cmocka_unit_test(options_without_effect_are_refused),
