@@ -48,8 +48,20 @@ tuff_status tuff__lower_scatter(launch_list *list, int index);
 tuff_status tuff__lower_attention(launch_list *list, int index);
 /* Generates the launch of a chain without reductions; takes the chain. */
 tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain);
+/* Makes the chain, whose axes are set, copy buffer `source` to `destination`, in values of that dtype. */
+tuff_status tuff__chain_copy(const launch_list *list, int source, int destination, tuff_dtype dtype, const affine *from,
+                             const affine *to, fused_chain *out);
+/* Simplifies a map, which was built with that status, and generates its launch; takes the chain. */
+tuff_status tuff__lower_built_map(launch_list *list, int task, tuff_status status, fused_chain *chain);
 /* Generates the launch of a chain that reduces rows or columns or computes a cumulative sum; takes the chain. */
 tuff_status tuff__lower_reducing(launch_list *list, int index, fused_chain *chain);
+/* Returns the buffer that holds an operand, and its view of it. Fusion made sure that there is one. */
+static inline int tuff__operand_buffer(const launch_list *list, const tuff_tensor *operand, view *out)
+{
+    const node *missing = NULL;
+    return tuff__operand_view(list->fusion, operand, out, &missing)->id;
+}
+
 /* Copies the elements of source to target, converted to target's dtype. */
 tuff_status tuff__lower_convert(launch_list *list, int source, int target);
 

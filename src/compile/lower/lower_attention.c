@@ -9,9 +9,8 @@
 static attention_rows operand_rows(const launch_list *list, const tuff_tensor *operand)
 {
     view layout;
-    const node *missing = NULL;
-    const node *base = tuff__operand_view(list->fusion, operand, &layout, &missing);
-    return (attention_rows){.id = base->id,
+    const int id = tuff__operand_buffer(list, operand, &layout);
+    return (attention_rows){.id = id,
                             .offset = layout.offset,
                             .batch = layout.stride[0],
                             .row = layout.stride[1],
@@ -27,6 +26,15 @@ int tuff__attention_root(const struct task *task, op_code op)
         if (task->roots[i]->op == op)
             return task->roots[i]->id;
     return -1;
+}
+
+tuff_status tuff__attention_find_lse(const attention *job, int *out)
+{
+    *out = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    if (*out >= 0 || (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) != 0)
+        return TUFF_OK;
+    *out = tuff__buffer_add(job->list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    return *out < 0 ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
 /* Returns the widest vector that divides both widths and is more than half filled by the keys. */
@@ -109,6 +117,10 @@ static void find_rounding(const launch_list *list, int id, const char **scalar, 
 void tuff__attention_add_rows(const launch_list *list, launch *kernel, const attention_rows *operand,
                               const char *letter, bool written, text *defines)
 {
+    if (operand->id < 0) {
+        tuff__attention_add_parameters(kernel, (int64_t[]){0, 0, 0, 0}, 4);
+        return;
+    }
     const int buffer = use_buffer(list, kernel, operand->id, true, written);
     const char *dtype = tuff_dtype_name(list->buffers[operand->id].dtype);
     const char *form = is_aligned(list, operand, 4) ? "V" : "U";
@@ -127,7 +139,6 @@ void tuff__attention_add_rows(const launch_list *list, launch *kernel, const att
 
 bool tuff__attention_can_load_parts(const launch_list *list, const attention_rows *operand)
 {
-    enum { PART = 8 };
     return operand->width % PART == 0 && is_aligned(list, operand, PART);
 }
 
@@ -147,21 +158,8 @@ void tuff__attention_add_contiguous(const launch_list *list, launch *kernel, int
                                     bool written, text *defines)
 {
     const attention_rows operand = {.id = id, .row = width};
-    if (id < 0) {
-        add_parameter(kernel, 0, -1);
-        return;
-    }
     tuff__attention_add_rows(list, kernel, &operand, letter, written, defines);
     kernel->parameter_count -= 3;
-}
-
-void tuff__attention_add_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
-                                 text *defines)
-{
-    if (operand->id < 0)
-        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
-    else
-        tuff__attention_add_rows(job->list, to, operand, letter, false, defines);
 }
 
 /* A bias or its gradient, [B or 1, H or 1, T or 1, S], as a kernel addresses it: shared axes have stride 0. */
@@ -174,25 +172,21 @@ static attention_rows bias_rows(int id, const view *layout)
                             .head = layout->extent[1] == 1 ? 0 : layout->stride[1]};
 }
 
-static void add_bias(const attention *job, launch *to, const tuff_tensor *bias, text *defines)
+static void add_bias(const attention *job, launch *kernel, const tuff_tensor *bias, text *defines)
 {
     view layout;
-    const node *missing = NULL;
-    const node *base = tuff__operand_view(job->list->fusion, bias, &layout, &missing);
-    const attention_rows rows = bias_rows(base->id, &layout);
-    tuff__attention_add_rows(job->list, to, &rows, "B", false, defines);
-    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n",
-                   tuff_dtype_name(job->list->buffers[base->id].dtype),
-                   use_buffer(job->list, to, base->id, true, false));
+    const int id = tuff__operand_buffer(job->list, bias, &layout);
+    const attention_rows rows = bias_rows(id, &layout);
+    tuff__attention_add_rows(job->list, kernel, &rows, "B", false, defines);
+    tuff__text_add(defines, "#define LOADI_B(i) LOADI_%s(b%d, i)\n", tuff_dtype_name(job->list->buffers[id].dtype),
+                   use_buffer(job->list, kernel, id, true, false));
 }
 
-static void add_step(const attention *job, launch *to, const tuff_tensor *step, text *defines)
+static void add_step(const attention *job, launch *kernel, const tuff_tensor *step, text *defines)
 {
     view layout;
-    const node *missing = NULL;
-    const node *base = tuff__operand_view(job->list->fusion, step, &layout, &missing);
-    const int buffer = use_buffer(job->list, to, base->id, true, false);
-    add_parameter(to, layout.offset, buffer);
+    const int buffer = use_buffer(job->list, kernel, tuff__operand_buffer(job->list, step, &layout), true, false);
+    add_parameter(kernel, layout.offset, buffer);
     tuff__text_add(defines,
                    "#define STEP_NUMBER LOAD_i32(b%d, step_base)\n#define DRAW RANDOM_v\n#define DRAW_ONE RANDOM_1\n",
                    buffer);
@@ -207,51 +201,57 @@ static int64_t float_bits(double value)
     return bits;
 }
 
-void tuff__attention_add_options(const attention *job, launch *to, text *defines)
+void tuff__attention_add_options(const attention *job, launch *kernel, text *defines)
 {
     const node *core = job->task->core;
     const op_attributes *attributes = &core->attributes;
-    const attention_inputs at = tuff__attention_inputs(core->op, attributes->options);
-    if (at.bias >= 0)
-        add_bias(job, to, core->inputs[at.bias], defines);
+    const attention_inputs inputs = tuff__attention_inputs(core->op, attributes->options);
+    if (inputs.bias >= 0)
+        add_bias(job, kernel, core->inputs[inputs.bias], defines);
     else
-        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
-    if (at.step >= 0)
-        add_step(job, to, core->inputs[at.step], defines);
+        tuff__attention_add_parameters(kernel, (int64_t[]){0, 0, 0, 0}, 4);
+    if (inputs.step >= 0)
+        add_step(job, kernel, core->inputs[inputs.step], defines);
     else
-        add_parameter(to, 0, -1);
+        add_parameter(kernel, 0, -1);
     const int64_t dropout[] = {(int32_t)attributes->seed, (int32_t)attributes->ordinal, float_bits(attributes->dropout),
                                float_bits(1 / (1 - attributes->dropout))};
-    tuff__attention_add_parameters(to, dropout, 4);
-    tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", at.bias >= 0, at.step >= 0,
-                   (attributes->options & ATTENTION_NO_SOFTMAX) == 0);
+    tuff__attention_add_parameters(kernel, dropout, 4);
+    tuff__text_add(defines, "#define BIAS %d\n#define DROPOUT %d\n#define SOFTMAX %d\n", inputs.bias >= 0,
+                   inputs.step >= 0, (attributes->options & ATTENTION_NO_SOFTMAX) == 0);
 }
 
-void tuff__attention_add_bias_result(const attention *job, launch *to, int id, text *defines)
+/* Returns the layout of a result, zero if the id is -1. */
+static view result_layout(const attention *job, int id)
 {
-    if (id < 0) {
-        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0, 0, 0, 0}, 7);
-        return;
-    }
-    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
+    const struct fusion *fusion = job->list->fusion;
+    return id < 0 ? (view){.rank = 0} : tuff__fusion_layout(fusion, fusion->graph->nodes[id]);
+}
+
+void tuff__attention_add_bias_result(const attention *job, launch *kernel, int id, text *defines)
+{
+    const view layout = result_layout(job, id);
     const attention_rows rows = bias_rows(id, &layout);
-    tuff__attention_add_rows(job->list, to, &rows, "DB", true, defines);
-    tuff__attention_add_parameters(to, layout.extent, 3);
+    tuff__attention_add_rows(job->list, kernel, &rows, "DB", true, defines);
+    tuff__attention_add_parameters(kernel, layout.extent, 3);
 }
 
-void tuff__attention_add_result(const attention *job, launch *to, int id, const char *letter, text *defines)
+void tuff__attention_add_result(const attention *job, launch *kernel, int id, const char *letter, text *defines)
 {
-    if (id < 0) {
-        tuff__attention_add_parameters(to, (int64_t[]){0, 0, 0, 0}, 4);
-        return;
-    }
-    const view layout = tuff__fusion_layout(job->list->fusion, job->list->fusion->graph->nodes[id]);
+    const view layout = result_layout(job, id);
     const attention_rows rows = {.id = id,
                                  .offset = layout.offset,
                                  .batch = layout.stride[0],
                                  .row = layout.stride[1],
                                  .head = layout.stride[2]};
-    tuff__attention_add_rows(job->list, to, &rows, letter, true, defines);
+    tuff__attention_add_rows(job->list, kernel, &rows, letter, true, defines);
+}
+
+void tuff__attention_store_only(launch *kernel, int id)
+{
+    for (int i = 0; i < kernel->chain.buffer_count; ++i)
+        if (kernel->chain.buffers[i].id == id)
+            kernel->chain.buffers[i].read = false;
 }
 
 static int64_t packed_count(const attention *job, const attention_rows *operand, int64_t panel)
@@ -304,18 +304,45 @@ double tuff__attention_pairs(const attention *job)
     return count * (double)(job->batches * job->q.heads);
 }
 
-void tuff__attention_add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+/* Appends the twelve parameters that most bodies begin with. */
+static void add_extents(const attention *job, launch *kernel, int64_t blocks, int64_t parts, int64_t items)
+{
+    const attention_band band = tuff__attention_band(job);
+    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads,
+                                  job->k.heads, job->q.width, job->v.width,
+                                  blocks,       parts,        items,
+                                  band.first,   band.last,    float_bits(job->task->core->attributes.value)};
+    tuff__attention_add_parameters(kernel, parameters, sizeof parameters / sizeof *parameters);
+}
+
+void tuff__attention_add_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts, int64_t items,
                                   text *defines)
 {
-    const op_attributes *attributes = &job->task->core->attributes;
-    const attention_band band = tuff__attention_band(job);
-    const int64_t parameters[] = {job->q.count, job->k.count, job->q.heads, job->k.heads,
-                                  job->q.width, job->v.width, blocks,       parts,
-                                  items,        band.first,   band.last,    float_bits(attributes->value)};
-    tuff__attention_add_parameters(made, parameters, sizeof parameters / sizeof *parameters);
-    tuff__attention_add_rows(job->list, made, &job->q, "Q", false, defines);
-    tuff__attention_add_rows(job->list, made, &job->k, "K", false, defines);
-    tuff__attention_add_rows(job->list, made, &job->v, "V", false, defines);
+    add_extents(job, kernel, blocks, parts, items);
+    tuff__attention_add_rows(job->list, kernel, &job->q, "Q", false, defines);
+    tuff__attention_add_rows(job->list, kernel, &job->k, "K", false, defines);
+    tuff__attention_add_rows(job->list, kernel, &job->v, "V", false, defines);
+}
+
+void tuff__attention_add_backward_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts,
+                                           int64_t items, text *defines)
+{
+    tuff__attention_add_operands(job, kernel, blocks, parts, items, defines);
+    tuff__attention_add_rows(job->list, kernel, &job->upstream, "G", false, defines);
+    tuff__attention_add_rows(job->list, kernel, &job->lse, "L", false, defines);
+    tuff__attention_add_rows(job->list, kernel, &job->sums, "S", false, defines);
+}
+
+void tuff__attention_add_gradients(const attention *job, launch *kernel, const attention_backward *work,
+                                   int64_t copy_stride, text *defines)
+{
+    tuff__attention_add_result(job, kernel, work->dk, "DK", defines);
+    tuff__attention_add_result(job, kernel, work->dv, "DV", defines);
+    tuff__attention_add_bias_result(job, kernel, work->db, defines);
+    tuff__attention_add_options(job, kernel, defines);
+    tuff__attention_add_parameters(kernel, (int64_t[]){job->batches, work->parts, work->splits, copy_stride}, 4);
+    tuff__text_add(defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", work->dq >= 0, work->dk >= 0,
+                   work->dv >= 0);
 }
 
 /* The tile of the forward pass. */
@@ -340,27 +367,19 @@ static tile choose_tile(const attention *job)
 static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
-    const op_attributes *attributes = &job->task->core->attributes;
-    const attention_band band = tuff__attention_band(job);
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
     const tile work = choose_tile(job);
     const int64_t panel = work.panel * job->vec, blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t items = job->batches * job->q.heads * blocks;
-    int packed, lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    int packed, lse;
     TRY(tuff__check_accumulators(list, job->vec, work.rows * (work.panel > work.columns ? work.panel : work.columns)));
     TRY(pack(job, &job->k, panel, &packed));
-    const bool softmax = (attributes->options & ATTENTION_NO_SOFTMAX) == 0;
-    if (lse < 0 && softmax)
-        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
-    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_register", WALK_MATMUL, job->index);
+    TRY(tuff__attention_find_lse(job, &lse));
+    launch *made = tuff__launch_add(list, "attention_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_add_parameters(made,
-                                   (int64_t[]){job->q.count, job->k.count, job->q.heads, job->k.heads, job->q.width,
-                                               job->v.width, blocks, tuff__divide_up(job->k.count, panel), items,
-                                               band.first, band.last, float_bits(attributes->value)},
-                                   12);
+    add_extents(job, made, blocks, tuff__divide_up(job->k.count, panel), items);
     tuff__attention_add_rows(list, made, &job->q, "Q", false, &defines);
     tuff__attention_add_rows(list, made, &job->v, "V", false, &defines);
     tuff__attention_add_contiguous(list, made, packed, panel, "K", false, &defines);
@@ -388,7 +407,7 @@ typedef struct backward {
     int packed_k, packed_v;
     int64_t owners; /* batches and heads of keys, or of the bias */
     int64_t key_parts, panels_each, query_parts, rows_each;
-    bool dq, dk, dv, db;
+    int dq, dk, dv, db; /* what is stored: ids or -1 */
 } backward;
 
 static int64_t panels_of(const attention *job, const backward *work)
@@ -403,18 +422,14 @@ static void add_backward_buffers(const attention *job, launch *made, const backw
     tuff__attention_add_rows(list, made, &job->q, "Q", false, defines);
     tuff__attention_add_rows(list, made, &job->k, "K", false, defines);
     tuff__attention_add_rows(list, made, &job->upstream, "G", false, defines);
-    tuff__attention_add_operand(job, made, &job->lse, "L", defines);
-    tuff__attention_add_operand(job, made, &job->sums, "S", defines);
+    tuff__attention_add_rows(list, made, &job->lse, "L", false, defines);
+    tuff__attention_add_rows(list, made, &job->sums, "S", false, defines);
     tuff__attention_add_contiguous(list, made, work->packed_k, panel, "PK", false, defines);
     tuff__attention_add_contiguous(list, made, work->packed_v, panel, "PV", false, defines);
-    const int dq = work->dq ? tuff__attention_root(job->task, OP_ATTENTION_DQ) : -1;
-    tuff__attention_add_result(job, made, dq, "DQ", defines);
-    const int dk = work->dk ? tuff__attention_root(job->task, OP_ATTENTION_DK) : -1;
-    tuff__attention_add_result(job, made, dk, "DK", defines);
-    const int dv = work->dv ? tuff__attention_root(job->task, OP_ATTENTION_DV) : -1;
-    tuff__attention_add_result(job, made, dv, "DV", defines);
-    const int db = work->db ? tuff__attention_root(job->task, OP_ATTENTION_DB) : -1;
-    tuff__attention_add_bias_result(job, made, db, defines);
+    tuff__attention_add_result(job, made, work->dq, "DQ", defines);
+    tuff__attention_add_result(job, made, work->dk, "DK", defines);
+    tuff__attention_add_result(job, made, work->dv, "DV", defines);
+    tuff__attention_add_bias_result(job, made, work->db, defines);
     tuff__attention_add_options(job, made, defines);
 }
 
@@ -423,6 +438,7 @@ static tuff_status launch_backward(const attention *job, const backward *work)
     const op_attributes *attributes = &job->task->core->attributes;
     const attention_band band = tuff__attention_band(job);
     const int64_t items = work->owners * work->key_parts * work->query_parts;
+    const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0, db = work->db >= 0;
     launch *made = tuff__launch_add(job->list, "attention_backward_register", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
@@ -443,12 +459,12 @@ static tuff_status launch_backward(const attention *job, const backward *work)
         (int)work->rows, (int)work->block, (int)work->panel, (int)work->tile_keys,
         choose_columns(job->q.width, job->vec, most), choose_columns(job->v.width, job->vec, most),
         job->q.count % work->rows != 0, job->k.count % work->tile_keys != 0, job->q.width % job->vec != 0,
-        job->v.width % job->vec != 0, work->dq, work->dk, work->dv, work->db);
+        job->v.width % job->vec != 0, dq, dk, dv, db);
     made->vec = job->vec;
     made->local_size = (uint32_t)tuff__tunable_value(&job->list->policy, TUNABLE_attention_register_local_size);
     made->array_bytes = 2 * (int64_t)sizeof(float) * job->vec * work->panel * (work->block + 2 * work->rows);
     made->groups = (uint64_t)tuff__divide_up(items, made->local_size);
-    const double products = 1.0 + (work->dq || work->dk || work->db) + work->dq + work->dk + work->dv;
+    const double products = 1.0 + (dq || dk || db) + dq + dk + dv;
     made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__set_defines(made, &defines);
 }
@@ -458,27 +474,28 @@ static tuff_status launch_backward(const attention *job, const backward *work)
 static bool takes_one_pass(const attention *job, const backward *work)
 {
     const int64_t units = job->list->policy.target.info->compute_units, items = job->batches * job->k.heads;
-    if (!work->dq || !(work->dk || work->dv) || job->list->policy.target.items_are_lanes ||
+    if (work->dq < 0 || (work->dk < 0 && work->dv < 0) || job->list->policy.target.items_are_lanes ||
         !tuff__uses_registers(&job->list->policy))
         return false;
+    /* At least 5/7 of the processors are busy. */
     return units > 0 && items * 7 >= tuff__divide_up(items, units) * units * 5;
 }
 
 /* A pass for the queries, and one for the keys and values. */
 static tuff_status lower_in_two_passes(const attention *job, const backward *whole)
 {
-    if (whole->dq) {
+    if (whole->dq >= 0) {
         backward queries = *whole;
-        queries.dk = queries.dv = false;
+        queries.dk = queries.dv = -1;
         queries.query_parts = whole->rows_each / whole->block;
         queries.rows_each = whole->block;
         TRY(launch_backward(job, &queries));
     }
     backward keys = *whole;
-    keys.dq = false;
+    keys.dq = -1;
     keys.key_parts = whole->panels_each;
     keys.panels_each = 1;
-    return keys.dk || keys.dv ? launch_backward(job, &keys) : TUFF_OK;
+    return keys.dk >= 0 || keys.dv >= 0 ? launch_backward(job, &keys) : TUFF_OK;
 }
 
 /* The gradient of the bias: an item owns a block of its queries by a panel of keys, and goes through all heads and
@@ -487,8 +504,8 @@ static tuff_status lower_bias(const attention *job, const backward *whole, int r
 {
     const int64_t *extent = job->list->fusion->graph->nodes[root]->outputs[0].shape.extent;
     backward bias = *whole;
-    bias.dq = bias.dk = bias.dv = false;
-    bias.db = true;
+    bias.dq = bias.dk = bias.dv = -1;
+    bias.db = root;
     bias.owners = extent[0] * extent[1];
     bias.key_parts = whole->panels_each;
     bias.panels_each = 1;
@@ -509,9 +526,10 @@ static tuff_status lower_backward(const attention *job)
                      .owners = job->batches * job->k.heads,
                      .key_parts = 1,
                      .query_parts = 1,
-                     .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ) >= 0,
-                     .dk = tuff__attention_root(job->task, OP_ATTENTION_DK) >= 0,
-                     .dv = tuff__attention_root(job->task, OP_ATTENTION_DV) >= 0};
+                     .dq = tuff__attention_root(job->task, OP_ATTENTION_DQ),
+                     .dk = tuff__attention_root(job->task, OP_ATTENTION_DK),
+                     .dv = tuff__attention_root(job->task, OP_ATTENTION_DV),
+                     .db = -1};
     while (work.panel * job->vec % work.tile_keys != 0)
         work.tile_keys /= 2;
     const int64_t block = tuff__tunable_value(&list->policy, TUNABLE_attention_register_backward_rows);
@@ -533,12 +551,12 @@ static tuff_status lower_backward(const attention *job)
 static void find_upstream(attention *job)
 {
     const node *core = job->task->core;
-    const attention_inputs at = tuff__attention_inputs(core->op, core->attributes.options);
-    job->upstream = operand_rows(job->list, core->inputs[at.upstream]);
-    if (at.lse >= 0)
-        job->lse = operand_rows(job->list, core->inputs[at.lse]);
-    if (at.sums >= 0)
-        job->sums = operand_rows(job->list, core->inputs[at.sums]);
+    const attention_inputs inputs = tuff__attention_inputs(core->op, core->attributes.options);
+    job->upstream = operand_rows(job->list, core->inputs[inputs.upstream]);
+    if (inputs.lse >= 0)
+        job->lse = operand_rows(job->list, core->inputs[inputs.lse]);
+    if (inputs.sums >= 0)
+        job->sums = operand_rows(job->list, core->inputs[inputs.sums]);
 }
 
 /* Whether an operand is empty. Builders make no such node, and files with one are refused. */

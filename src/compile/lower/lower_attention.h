@@ -23,19 +23,18 @@ typedef struct attention {
 
 /* Returns the id of the task's root with this op, or -1. */
 int tuff__attention_root(const struct task *task, op_code op);
+/* Sets *out to the buffer for the log-sum-exps, the root's or a new one; to -1 without softmax. */
+tuff_status tuff__attention_find_lse(const attention *job, int *out);
 /* Appends parameters of the body. */
 void tuff__attention_add_parameters(launch *kernel, const int64_t *values, int count);
 /* Appends what the options need, at the end of a body's parameters: the address of the bias (4), that of the step,
    seed, ordinal, and the threshold and scale of dropout. Defines BIAS, DROPOUT and SOFTMAX, and the macros that read
    bias and step. */
-void tuff__attention_add_options(const attention *job, launch *to, text *defines);
+void tuff__attention_add_options(const attention *job, launch *kernel, text *defines);
 /* Appends four parameters and defines the macros LOAD_X and LOADV_X and, if `written`, STORE_X and STOREV_X, where X is
-   `letter`. */
+   `letter`. If the id is -1, appends the parameters alone, as do the functions for contiguous buffers and results. */
 void tuff__attention_add_rows(const launch_list *list, launch *kernel, const attention_rows *operand,
                               const char *letter, bool written, text *defines);
-/* The same for a tensor that is only read; if its id is -1, appends the parameters alone. */
-void tuff__attention_add_operand(const attention *job, launch *to, const attention_rows *operand, const char *letter,
-                                 text *defines);
 /* Whether an operand can be loaded in parts of eight elements: each row consists of whole parts and is aligned to
    them. */
 bool tuff__attention_can_load_parts(const launch_list *list, const attention_rows *operand);
@@ -43,15 +42,15 @@ bool tuff__attention_can_load_parts(const launch_list *list, const attention_row
    16 bits each, and the bits of one factor, and X_PARTS: whether it can be loaded in parts. */
 void tuff__attention_add_parts(const launch_list *list, launch *kernel, const attention_rows *operand,
                                const char *letter, text *defines);
-/* Appends the one parameter of a contiguous buffer of lines of that width, and defines its macros. If the id is -1,
-   appends the parameter alone. */
+/* Appends the one parameter of a contiguous buffer of lines of that width, and defines its macros. */
 void tuff__attention_add_contiguous(const launch_list *list, launch *kernel, int id, int64_t width, const char *letter,
                                     bool written, text *defines);
-/* Appends the four parameters of a result that the kernel computes, and defines its macros. If the id is -1, appends
-   the parameters alone. */
-void tuff__attention_add_result(const attention *job, launch *to, int id, const char *letter, text *defines);
+/* Appends the four parameters of a result that the kernel computes, and defines its macros. */
+void tuff__attention_add_result(const attention *job, launch *kernel, int id, const char *letter, text *defines);
 /* The same for the gradient of the bias, and the extents of its first three axes. */
-void tuff__attention_add_bias_result(const attention *job, launch *to, int id, text *defines);
+void tuff__attention_add_bias_result(const attention *job, launch *kernel, int id, text *defines);
+/* Notes that a launch reads nothing of a scratch buffer but what it stored itself. */
+void tuff__attention_store_only(launch *kernel, int id);
 /* The keys that a query sees, as distances from its own position. Clamped to the extents, because kernels compute with
    32 bits. */
 typedef struct attention_band {
@@ -62,7 +61,7 @@ attention_band tuff__attention_band(const attention *job);
 /* Returns the multiply-adds of one product over the pairs of queries and keys in the band. */
 double tuff__attention_pairs(const attention *job);
 /* Appends what the bodies for work-groups begin with: extents, the band, queries, keys and values. */
-void tuff__attention_add_operands(const attention *job, launch *made, int64_t blocks, int64_t parts, int64_t items,
+void tuff__attention_add_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts, int64_t items,
                                   text *defines);
 /* Whether the forward pass can run on matrix units: the device's self-test proved them, operands have 16 bits or may be
    rounded to them, and there are enough queries and keys. The second function adds its launch. */
@@ -79,6 +78,13 @@ typedef struct attention_backward {
     int64_t blocks, parts, splits;
     int queries, keys, width, vectors; /* of tiles; vectors: columns of a lane's gradient, in vectors */
 } attention_backward;
+
+/* Appends what the bodies of the backward pass for work-groups begin with, and what follows their dq: the other
+   gradients, the options, and the division of the work. */
+void tuff__attention_add_backward_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts,
+                                           int64_t items, text *defines);
+void tuff__attention_add_gradients(const attention *job, launch *kernel, const attention_backward *work,
+                                   int64_t copy_stride, text *defines);
 
 /* A group on matrix units: the queries of a panel, its keys, the widths of tiles, and its lanes; the shape of a block
    and the lanes of a subgroup; and how many blocks of keys a subgroup has. */

@@ -4,7 +4,7 @@
 #include "compile/lower/lower_attention.h"
 #include "compile/lower/lower_matmul.h"
 
-enum { PART = 8, FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128, MAX_NARROW_WIDTH = 64 };
+enum { FEWEST = 16, MAX_DEPTH = 256, MAX_WIDTH = 128, MAX_NARROW_WIDTH = 64 };
 enum { UNIT_SIDE = 16 }; /* rows, columns and terms of a block, for units whose layout of sums over lanes is known */
 
 /* A group's work, see attention_cooperative.k or attention_cooperative_register.k. */
@@ -14,8 +14,8 @@ typedef struct units {
     bool in_registers; /* scores are kept in registers */
     int subgroups, rows, keys; /* rows: blocks of queries of a subgroup */
     int depth, width;
-    int carried, others; /* carried: widths of the keys and values that pass through registers; others: registers for
-                            other operands */
+    int staged, extra_registers; /* staged: elements of a key's and a value's row that lanes load before they store them
+                                    to local memory; extra_registers: for bias and dropout */
 } units;
 
 static int own_rows(const units *work)
@@ -86,7 +86,6 @@ static int64_t greater(int64_t x, int64_t y)
    both. */
 static int64_t register_bytes(const units *work)
 {
-    enum { PIECE_PITCH = 40 };
     const int64_t side = tile_bytes(work, work->keys, work->depth + work->width);
     const int64_t results = (int64_t)sizeof(float) * work->subgroups * work->shape[0] * PIECE_PITCH;
     return greater(side + greater(side, query_bytes(work)), results);
@@ -97,7 +96,7 @@ static int64_t register_bytes(const units *work)
 static bool fits_registers(const units *work)
 {
     enum { MOST = 176 };
-    const int next = work->keys * work->carried / (2 * work->lanes * work->subgroups) + work->others;
+    const int next = work->keys * work->staged / (2 * work->lanes * work->subgroups) + work->extra_registers;
     return work->rows * (work->depth / 4 + work->width / 2 + work->keys / 2) + next <= MOST ||
            (work->rows == 1 && work->keys <= fewest_keys(work));
 }
@@ -110,24 +109,15 @@ static bool fits(const attention *job, const units *work)
            bytes <= (int64_t)info->local_memory_size && work->subgroups * work->lanes <= (int)info->max_group_size;
 }
 
-/* Returns f16 or bf16 if all factors (of gradients upstream, too) have that dtype or may be rounded to it, else f32. */
+/* Factors of gradients include those upstream. */
 static tuff_dtype factor_dtype(const attention *job)
 {
     const bool forward = job->task->core->op == OP_ATTENTION || job->task->core->op == OP_ATTENTION_LSE;
     const int ids[] = {job->q.id, job->k.id, job->v.id, forward ? job->v.id : job->upstream.id};
-    const tuff_dtype allowed = tuff__factor_precision(job->list->fusion, job->task->core);
-    tuff_dtype found = TUFF_F32;
-    bool rounds = false;
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; ++i) {
-        const tuff_dtype one = job->list->buffers[ids[i]].dtype;
-        rounds |= one == TUFF_F32;
-        if (one != TUFF_F32 && ((one != TUFF_F16 && one != TUFF_BF16) || (found != TUFF_F32 && found != one)))
-            return TUFF_F32;
-        found = one == TUFF_F32 ? found : one;
-    }
-    if (!rounds)
-        return found;
-    return found == TUFF_F32 || found == allowed ? allowed : TUFF_F32;
+    tuff_dtype dtypes[4];
+    for (int i = 0; i < 4; ++i)
+        dtypes[i] = job->list->buffers[ids[i]].dtype;
+    return tuff__factor_dtype(dtypes, 4, tuff__factor_precision(job->list->fusion, job->task->core));
 }
 
 static int power_of_2(int64_t least)
@@ -144,17 +134,6 @@ static bool has_known_layout(const tuff_device_info *info)
            info->matrix_shape[1] == UNIT_SIDE && info->matrix_shape[2] == UNIT_SIDE && info->matrix_lanes > 0;
 }
 
-static int lanes_of_subgroup(const tuff_device_info *info)
-{
-    return (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size);
-}
-
-/* Whether the text for these units pads the lines of tiles. */
-static bool is_padded(const tuff_device_info *info)
-{
-    return info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL;
-}
-
 /* Whether the hardware copies an operand to local memory: its parts are used as they are in memory. */
 static bool hardware_copies(const attention *job, const attention_rows *operand)
 {
@@ -162,14 +141,14 @@ static bool hardware_copies(const attention *job, const attention_rows *operand)
            tuff__attention_can_load_parts(job->list, operand);
 }
 
-static units tile_of_table(const attention *job)
+static units default_tile(const attention *job)
 {
     const tuff_device_info *info = job->list->policy.target.info;
     const kernel_policy *policy = &job->list->policy;
-    enum { OTHERS = 32 };
+    enum { EXTRA = 32 };
     units out = {.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-                 .lanes = lanes_of_subgroup(info),
-                 .is_padded = is_padded(info),
+                 .lanes = tuff__unit_lanes(info),
+                 .is_padded = tuff__units_pad(info),
                  .in_registers = has_known_layout(info) &&
                                  tuff__tunable_value(policy, TUNABLE_attention_cooperative_registers) != 0,
                  .depth = power_of_2(job->q.width),
@@ -189,9 +168,9 @@ static units tile_of_table(const attention *job)
         out.width = power_of_2(job->v.width);
     if (out.width < out.shape[1])
         out.width = out.shape[1];
-    const attention_inputs at = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
-    out.others = at.bias >= 0 || at.step >= 0 ? OTHERS : 0;
-    out.carried = (hardware_copies(job, &job->k) ? 0 : out.depth) + (hardware_copies(job, &job->v) ? 0 : out.width);
+    const attention_inputs inputs = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
+    out.extra_registers = inputs.bias >= 0 || inputs.step >= 0 ? EXTRA : 0;
+    out.staged = (hardware_copies(job, &job->k) ? 0 : out.depth) + (hardware_copies(job, &job->v) ? 0 : out.width);
     return out;
 }
 
@@ -223,7 +202,7 @@ static bool shrink(units *work)
 
 static bool choose(const attention *job, units *out)
 {
-    *out = tile_of_table(job);
+    *out = default_tile(job);
     fit_queries(job, out);
     while (!fits(job, out))
         if (!shrink(out))
@@ -236,18 +215,24 @@ static bool driver_compiles(const attention *job)
     return job->list->policy.target.has_dropout_on_units || job->task->core->attributes.dropout == 0;
 }
 
-bool tuff__attention_suits_units(const attention *job)
+/* Whether matrix units compute a pass at all; also tells whether the family was requested. */
+static bool units_apply(const attention *job, bool *requested)
 {
     const target *device = &job->list->policy.target;
     const tuff_family family = tuff__family(&job->list->policy);
-    const bool requested = family == TUFF_FAMILY_COOPERATIVE;
-    const tuff_dtype dtype = device->has_subgroup_matrices ? factor_dtype(job) : TUFF_F32;
+    *requested = family == TUFF_FAMILY_COOPERATIVE;
+    return (*requested || family == TUFF_FAMILY_DEVICE) && device->has_subgroup_matrices && driver_compiles(job) &&
+           tuff__units_multiply(device->info, factor_dtype(job)) &&
+           (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
+}
+
+bool tuff__attention_suits_units(const attention *job)
+{
+    bool requested;
     units work;
-    return (requested || family == TUFF_FAMILY_DEVICE) && driver_compiles(job) &&
-           (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
-           (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
-           tuff__attention_root(job->task, OP_ATTENTION) >= 0 && job->q.width <= MAX_DEPTH &&
-           (requested || (job->q.count >= FEWEST && job->k.count >= FEWEST)) && choose(job, &work);
+    return units_apply(job, &requested) && tuff__attention_root(job->task, OP_ATTENTION) >= 0 &&
+           job->q.width <= MAX_DEPTH && (requested || (job->q.count >= FEWEST && job->k.count >= FEWEST)) &&
+           choose(job, &work);
 }
 
 /* Defines what both passes need to know of the units and of their shared operands: the shape of a block, the lanes of a
@@ -264,8 +249,7 @@ static void add_units(const attention *job, launch *made, const int shape[3], in
                    "#define HARDWARE_EXP2 %d\n",
                    shape[0], shape[1], shape[2], factor_dtype(job) == TUFF_BF16, lanes, columns,
                    tuff__tunable_value(policy, TUNABLE_attention_cooperative_hardware_exp2));
-    made->vec = 4;
-    made->cooperative = policy->target.info->cooperative_matrix;
+    tuff__use_units(made, policy->target.info, lanes);
 }
 
 static tuff_status finish(const attention *job, launch *made, const units *work, text *defines)
@@ -287,8 +271,6 @@ static tuff_status finish(const attention *job, launch *made, const units *work,
     else
         tuff__text_add(defines, "#define QUERY_BYTES %d\n#define TILE_BYTES %d\n", (int)query_bytes(work),
                        (int)shared_bytes(work));
-    if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
-        made->subgroup_size = (uint32_t)work->lanes;
     made->local_size = (uint32_t)(work->lanes * work->subgroups);
     return tuff__set_defines(made, defines);
 }
@@ -303,11 +285,10 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
     const int64_t blocks = tuff__divide_up(job->q.count, block_of(&work));
     const int64_t parts = tuff__divide_up(job->v.width, work.width),
                   items = job->batches * job->q.heads * blocks * parts;
-    int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
-    if (lse < 0)
-        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    int lse;
+    TRY(tuff__attention_find_lse(job, &lse));
     const char *body = work.in_registers ? "attention_cooperative_register" : "attention_cooperative";
-    launch *made = lse < 0 ? NULL : tuff__launch_add(list, body, WALK_MATMUL, job->index);
+    launch *made = tuff__launch_add(list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
@@ -336,7 +317,7 @@ static int64_t backward_bytes(const tuff_device_info *info, const attention_unit
 {
     enum { PITCH_PAD = 4 };
     const int64_t keys = work->keys, queries = work->queries, depth = work->depth, width = work->width;
-    const units tiles = {.is_padded = is_padded(info)};
+    const units tiles = {.is_padded = tuff__units_pad(info)};
     int64_t halves = tile_bytes(&tiles, keys, depth) + tile_bytes(&tiles, keys, width) +
                      tile_bytes(&tiles, queries, depth) + tile_bytes(&tiles, queries, width) +
                      tile_bytes(&tiles, keys, queries);
@@ -384,7 +365,7 @@ static void set_units(const attention *job, attention_units *work)
     enum { FEW_KEYS = 8 };
     const tuff_device_info *info = job->list->policy.target.info;
     work->knows_sums = has_known_layout(info);
-    work->subgroup_lanes = lanes_of_subgroup(info);
+    work->subgroup_lanes = tuff__unit_lanes(info);
     for (int i = 0; i < 3; ++i)
         work->shape[i] = (int)info->matrix_shape[i];
     const int64_t least = greater(work->shape[1], work->shape[2]);
@@ -395,8 +376,8 @@ static void set_units(const attention *job, attention_units *work)
         work->key_blocks = 1;
 }
 
-/* Chooses the table's group, or a smaller one if there are few queries or keys, or too little local memory. Tiles of
-   keys and of queries consist of whole blocks in each role that they have. */
+/* Chooses the group that the tunables describe, or a smaller one if there are few queries or keys, or too little local
+   memory. Tiles of keys and of queries consist of whole blocks in each role that they have. */
 static bool choose_backward(const attention *job, attention_units *out)
 {
     const kernel_policy *policy = &job->list->policy;
@@ -430,19 +411,14 @@ static bool has_backward_body(const tuff_device_info *info)
     if (info->cooperative_matrix == TUFF_MATRIX_NVIDIA)
         return has_known_layout(info);
     return info->matrix_shape[0] % PART == 0 && info->matrix_shape[1] % PART == 0 &&
-           info->matrix_shape[2] % PART == 0 && lanes_of_subgroup(info) > 0;
+           info->matrix_shape[2] % PART == 0 && tuff__unit_lanes(info) > 0;
 }
 
 bool tuff__attention_backward_suits_units(const attention *job, attention_units *out)
 {
-    const target *device = &job->list->policy.target;
-    const tuff_family family = tuff__family(&job->list->policy);
-    const bool requested = family == TUFF_FAMILY_COOPERATIVE, proved = device->has_subgroup_matrices;
-    const tuff_dtype dtype = proved ? factor_dtype(job) : TUFF_F32;
+    bool requested;
     const struct task *task = job->task;
-    return (requested || family == TUFF_FAMILY_DEVICE) && has_backward_body(device->info) && driver_compiles(job) &&
-           (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) &&
-           (task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0 &&
+    return units_apply(job, &requested) && has_backward_body(job->list->policy.target.info) &&
            (tuff__attention_root(task, OP_ATTENTION_DQ) >= 0 || tuff__attention_root(task, OP_ATTENTION_DK) >= 0 ||
             tuff__attention_root(task, OP_ATTENTION_DV) >= 0) &&
            job->q.width <= MAX_BACKWARD_WIDTH && job->v.width <= MAX_BACKWARD_WIDTH &&
@@ -475,46 +451,33 @@ static void add_blocks(const attention *job, const attention_units *work, text *
 /* Adds the copies of dq, which this launch initializes. */
 static void add_copies(const attention *job, launch *made, const attention_rows *copies, text *defines)
 {
-    if (copies->id < 0) {
-        tuff__attention_add_parameters(made, (int64_t[]){0, 0, 0, 0}, 4);
-        return;
-    }
     tuff__attention_add_rows(job->list, made, copies, "DQ", true, defines);
-    const int buffer = made->chain.buffer_count - 1;
-    made->chain.buffers[buffer].read = false;
-    tuff__text_add(defines, "#define DQ_PAIR(i) (*(__global float2 *)(b%d + (i)))\n", buffer);
+    if (copies->id < 0)
+        return;
+    tuff__attention_store_only(made, copies->id);
+    tuff__text_add(defines, "#define DQ_PAIR(i) (*(__global float2 *)(b%d + (i)))\n", made->chain.buffer_count - 1);
 }
 
 tuff_status tuff__launch_attention_backward(const attention *job, const attention_backward *work,
                                             const attention_units *tiles, const attention_rows *copies)
 {
     const tuff_device_info *info = job->list->policy.target.info;
-    const bool dq = work->dq >= 0, dk = work->dk >= 0, dv = work->dv >= 0;
+    const double products = 2.0 + (work->dq >= 0) + (work->dk >= 0) + (work->dv >= 0);
     const int64_t items = work->owners * work->splits;
     const char *body = tiles->knows_sums ? "attention_backward_cooperative" : "attention_backward_cooperative_shared";
     launch *made = tuff__launch_add(job->list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
-    tuff__attention_add_operands(job, made, work->blocks, 1, items, &defines);
-    tuff__attention_add_rows(job->list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
+    tuff__attention_add_backward_operands(job, made, work->blocks, 1, items, &defines);
     add_copies(job, made, copies, &defines);
-    tuff__attention_add_result(job, made, work->dk, "DK", &defines);
-    tuff__attention_add_result(job, made, work->dv, "DV", &defines);
-    tuff__attention_add_bias_result(job, made, -1, &defines);
-    tuff__attention_add_options(job, made, &defines);
-    tuff__attention_add_parameters(made, (int64_t[]){job->batches, 1, work->splits, job->batches * copies->batch}, 4);
-    tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n", dq, dk, dv);
+    tuff__attention_add_gradients(job, made, work, job->batches * copies->batch, &defines);
     add_blocks(job, tiles, &defines);
     add_units(job, made, tiles->shape, tiles->subgroup_lanes, tiles->depth, &defines);
     tuff__attention_add_parts(job->list, made, &job->upstream, "G", &defines);
     made->local_size = (uint32_t)tiles->lanes;
     made->local_bytes = (uint32_t)backward_bytes(info, tiles);
-    if (made->cooperative <= TUFF_MATRIX_KHR || made->cooperative == TUFF_MATRIX_INTEL)
-        made->subgroup_size = (uint32_t)tiles->subgroup_lanes;
     made->groups = (uint64_t)items;
-    made->operations = (2.0 + dq + dk + dv) * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
+    made->operations = products * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     return tuff__set_defines(made, &defines);
 }

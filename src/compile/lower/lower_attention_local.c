@@ -199,14 +199,6 @@ static tuff_status add_split_buffers(const attention *job, bool has_result, bool
     return (has_result && out->results.id < 0) || (softmax && out->stats < 0) ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* Notes that a launch reads nothing of a scratch buffer but what it stored itself. */
-static void store_only(launch *made, int id)
-{
-    for (int i = 0; i < made->chain.buffer_count; ++i)
-        if (made->chain.buffers[i].id == id)
-            made->chain.buffers[i].read = false;
-}
-
 /* The launch that combines the splits. */
 static tuff_status join_splits(const attention *job, const key_splits *splits)
 {
@@ -222,7 +214,7 @@ static tuff_status join_splits(const attention *job, const key_splits *splits)
     text defines = {0};
     tuff__attention_add_parameters(
         made, (int64_t[]){job->batches, job->q.count, job->q.heads, job->v.width, vectors, splits->count}, 6);
-    tuff__attention_add_operand(job, made, &splits->results, "P", &defines);
+    tuff__attention_add_rows(list, made, &splits->results, "P", false, &defines);
     tuff__attention_add_contiguous(list, made, splits->stats, 1, "S", false, &defines);
     tuff__attention_add_result(job, made, result, "R", &defines);
     tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
@@ -243,17 +235,17 @@ static tuff_status lower_forward(const attention *job)
     const int64_t blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t parts = result < 0 ? 1 : tuff__divide_up(job->v.width, chunk_of(&work));
     const int64_t items = job->batches * job->q.heads * blocks * parts;
-    int lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    int lse;
     const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
     key_splits splits = choose_key_splits(job, &work, items);
     const bool is_split = splits.count > 1;
     if (is_split) {
         TRY(add_split_buffers(job, result >= 0, softmax, &splits));
         lse = splits.stats;
-    } else if (lse < 0 && softmax) {
-        lse = tuff__buffer_add(list, TUFF_F32, job->batches * job->q.count * job->q.heads);
+    } else {
+        TRY(tuff__attention_find_lse(job, &lse));
     }
-    launch *made = lse < 0 && softmax ? NULL : tuff__launch_add(list, "attention_local", WALK_MATMUL, job->index);
+    launch *made = tuff__launch_add(list, "attention_local", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
@@ -271,8 +263,8 @@ static tuff_status lower_forward(const attention *job)
     TRY(finish_forward(job, made, &work, &defines));
     if (!is_split)
         return TUFF_OK;
-    store_only(made, splits.results.id);
-    store_only(made, splits.stats);
+    tuff__attention_store_only(made, splits.results.id);
+    tuff__attention_store_only(made, splits.stats);
     return join_splits(job, &splits);
 }
 
@@ -296,7 +288,7 @@ static bool suits_lanes(const attention_backward *work)
     return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
 }
 
-/* Chooses the table's tiles, or smaller ones if they are too large for a group. */
+/* Chooses the tiles that the tunables describe, or smaller ones if they are too large for a group. */
 static void choose_tiles(const attention *job, attention_backward *work)
 {
     const kernel_policy *policy = &job->list->policy;
@@ -343,8 +335,13 @@ static int64_t choose_splits(const attention *job, const attention_backward *wor
 static attention_rows copies_of(const attention *job, const attention_backward *work)
 {
     const int64_t row = tuff__divide_up(job->q.width, LANES) * LANES;
-    return (attention_rows){
-        .id = work->copies, .batch = row * job->q.count * job->q.heads, .row = row, .head = row * job->q.count};
+    return (attention_rows){.id = work->copies,
+                            .batch = row * job->q.count * job->q.heads,
+                            .row = row,
+                            .head = row * job->q.count,
+                            .count = job->q.count,
+                            .heads = job->q.heads,
+                            .width = job->q.width};
 }
 
 /* Whether a lane has registers left to fetch the next panel ahead: that takes half as many as its gradients. */
@@ -367,7 +364,7 @@ static void add_tiles(const attention *job, const attention_backward *work, text
                    work->queries, work->keys, work->width, scores / 4 / score_vectors, score_vectors,
                    (depth < work->width ? (int)depth : work->width) / LANES, work->vectors);
     tuff__text_add(defines, "#define QUERY_ROWS %d\n#define KEY_ROWS %d\n#define PAIRS %d\n#define SLICED %d\n",
-                   query_rows, 4 * work->vectors, (pairs + lanes_of(work) - 1) / lanes_of(work), work->parts > 1);
+                   query_rows, 4 * work->vectors, (int)tuff__divide_up(pairs, lanes_of(work)), work->parts > 1);
     tuff__text_add(defines,
                    "#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n#define WHOLE_WIDTH %d\n#define AHEAD %d\n"
                    "#define MANY_SUMS\n",
@@ -396,25 +393,15 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     text defines = {0};
     attention operands = *job;
     if (join)
-        operands.q = (attention_rows){.id = copies.id, .batch = copies.batch, .row = copies.row, .head = copies.head,
-                                      .count = job->q.count, .heads = job->q.heads, .width = job->q.width};
-    tuff__attention_add_operands(&operands, made, work->blocks, key_parts, items, &defines);
-    tuff__attention_add_rows(list, made, &job->upstream, "G", false, &defines);
-    tuff__attention_add_operand(job, made, &job->lse, "L", &defines);
-    tuff__attention_add_operand(job, made, &job->sums, "S", &defines);
+        operands.q = copies;
+    tuff__attention_add_backward_operands(&operands, made, work->blocks, key_parts, items, &defines);
     if (dq && work->copies >= 0 && !join) {
         tuff__attention_add_rows(list, made, &copies, "DQ", true, &defines);
-        store_only(made, copies.id);
+        tuff__attention_store_only(made, copies.id);
     } else
         tuff__attention_add_result(job, made, work->dq, "DQ", &defines);
-    tuff__attention_add_result(job, made, work->dk, "DK", &defines);
-    tuff__attention_add_result(job, made, work->dv, "DV", &defines);
-    tuff__attention_add_bias_result(job, made, work->db, &defines);
-    tuff__attention_add_options(job, made, &defines);
-    const int64_t stride = work->copies < 0 ? 0 : job->batches * copies.batch;
-    tuff__attention_add_parameters(made, (int64_t[]){job->batches, work->parts, work->splits, stride}, 4);
-    tuff__text_add(&defines, "#define DQ %d\n#define DK %d\n#define DV %d\n#define DB %d\n#define ADD_COPIES %d\n", dq,
-                   dk, dv, db, join);
+    tuff__attention_add_gradients(job, made, work, work->copies < 0 ? 0 : job->batches * copies.batch, &defines);
+    tuff__text_add(&defines, "#define DB %d\n#define ADD_COPIES %d\n", db, join);
     add_tiles(job, work, &defines);
     const double products = 2.0 + dq + dk + dv;
     made->vec = LANES;

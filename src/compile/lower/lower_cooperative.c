@@ -3,17 +3,14 @@
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 
-/* PART: 16-bit elements in 16 bytes. MIN_LINES: rows and columns from which on matrix units pay off. Of a warpgroup:
-   lanes, rows and columns of its block. PIECE_PITCH: elements in a line of its sums in local memory, on their way out,
-   including padding. */
+/* MIN_LINES: rows and columns from which on matrix units pay off. Of a warpgroup: lanes, rows and columns of its
+   block. */
 enum {
-    PART = 8,
     MIN_LINES = 16,
     WARPGROUP_LANES = 128,
     WARPGROUP_ROWS = 64,
     MIN_WARPGROUP_COLUMNS = 64,
-    MAX_WARPGROUP_COLUMNS = 128,
-    PIECE_PITCH = 32 + 8
+    MAX_WARPGROUP_COLUMNS = 128
 };
 
 /* How an operand lies in memory. */
@@ -24,9 +21,9 @@ typedef struct operand_form {
 
 /* How subgroups and their blocks cover the result. */
 typedef struct matrix_tile {
-    int shape[3], lanes; /* of a block of the units */
-    bool is_padded;      /* lines of tiles are padded, as in the text for these units */
-    bool of_warpgroups;  /* subgroups are warpgroups; the block of each is as wide as its part of the tile */
+    int shape[3], lanes;  /* of a block of the units */
+    bool is_padded;       /* lines of tiles are padded, as in the text for these units */
+    bool uses_warpgroups; /* subgroups are warpgroups; the block of each is as wide as its part of the tile */
     int rows, columns, step, buffers, subgroup_rows, subgroup_columns;
     tuff_dtype dtype; /* of the factors */
     operand_form operands[2];
@@ -42,8 +39,8 @@ static bool is_wide(const matrix_tile *tile, int operand)
 static uint32_t local_bytes(const matrix_tile *tile)
 {
     const uint32_t lines = (uint32_t)(tile->rows + tile->columns), step = (uint32_t)tile->step,
-                   own = tile->of_warpgroups ? (uint32_t)(PIECE_PITCH * tile->subgroup_columns)
-                                             : (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
+                   own = tile->uses_warpgroups ? (uint32_t)(PIECE_PITCH * tile->subgroup_columns)
+                                               : (uint32_t)(tile->columns + 4 * tile->subgroup_columns);
     const uint32_t pads = tile->is_padded ? (lines + 2 * step) * PART : 0;
     const uint32_t tiles = 2 * (uint32_t)tile->buffers * (lines * step + pads);
     const uint32_t results = 4 * (uint32_t)(tile->subgroup_rows * tile->shape[0]) * own;
@@ -63,17 +60,11 @@ static operand_form form_of(const launch_list *list, const fused_chain *chain, i
     return form;
 }
 
-/* Returns the 16-bit dtype that factors are rounded to, or f32 if there is none: that of both operands, or the one that
-   the plan lets f32 factors be rounded to, if both operands are f32 or of that dtype. */
 static tuff_dtype factor_dtype(const fused_chain *chain)
 {
-    const tuff_dtype x = chain->buffers[chain->operand_buffers[0]].dtype,
-                     y = chain->buffers[chain->operand_buffers[1]].dtype;
-    const bool x_narrow = x == TUFF_F16 || x == TUFF_BF16, y_narrow = y == TUFF_F16 || y == TUFF_BF16;
-    const tuff_dtype precision = chain->factor_precision;
-    if (x_narrow && (x == y || (y == TUFF_F32 && precision == x)))
-        return x;
-    return x == TUFF_F32 && ((y_narrow && precision == y) || y == TUFF_F32) ? precision : TUFF_F32;
+    const tuff_dtype dtypes[] = {chain->buffers[chain->operand_buffers[0]].dtype,
+                                 chain->buffers[chain->operand_buffers[1]].dtype};
+    return tuff__factor_dtype(dtypes, 2, chain->factor_precision);
 }
 
 /* Halves a side of the tile: its subgroups, or else the part of each. Returns false if it cannot be halved. */
@@ -90,7 +81,7 @@ static bool halve(int *side, int *subgroups, int block)
 /* The same for its columns; the block of a single warpgroup becomes narrower. */
 static bool halve_columns(matrix_tile *tile)
 {
-    if (!tile->of_warpgroups || tile->subgroup_columns > 1)
+    if (!tile->uses_warpgroups || tile->subgroup_columns > 1)
         return halve(&tile->columns, &tile->subgroup_columns, tile->shape[1]);
     if (tile->columns == MIN_WARPGROUP_COLUMNS)
         return false;
@@ -138,7 +129,7 @@ static void try_warpgroups(const launch_list *list, const fused_chain *chain, ma
         (tile->columns != MIN_WARPGROUP_COLUMNS && tile->columns % MAX_WARPGROUP_COLUMNS != 0) ||
         (tile->step != 32 && tile->step != 64))
         return;
-    tile->of_warpgroups = true;
+    tile->uses_warpgroups = true;
     tile->lanes = WARPGROUP_LANES;
     tile->shape[0] = WARPGROUP_ROWS;
     tile->shape[1] = tile->columns < MAX_WARPGROUP_COLUMNS ? tile->columns : MAX_WARPGROUP_COLUMNS;
@@ -162,9 +153,8 @@ static tuff_status choose_tile(const launch_list *list, const fused_chain *chain
     const tuff_device_info *info = list->policy.target.info;
     const kernel_policy *policy = &list->policy;
     *out = (matrix_tile){.shape = {(int)info->matrix_shape[0], (int)info->matrix_shape[1], (int)info->matrix_shape[2]},
-                         .lanes = (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size),
-                         .is_padded = info->cooperative_matrix != TUFF_MATRIX_NVIDIA &&
-                                      info->cooperative_matrix != TUFF_MATRIX_INTEL,
+                         .lanes = tuff__unit_lanes(info),
+                         .is_padded = tuff__units_pad(info),
                          .rows = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_block_rows),
                          .columns = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_block_columns),
                          .step = tuff__tunable_value(policy, TUNABLE_matmul_cooperative_step_k),
@@ -223,7 +213,7 @@ static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner
                    "#define MATRIX_WARPGROUP %d\n",
                    tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
                    tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
-                   inner % tile->step != 0, copies, tile->of_warpgroups);
+                   inner % tile->step != 0, copies, tile->uses_warpgroups);
     return tuff__set_defines(kernel, &defines);
 }
 
@@ -232,11 +222,7 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     const fused_chain *chain = &kernel->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    kernel->vec = 4;
-    kernel->cooperative = list->policy.target.info->cooperative_matrix;
-    /* Other units have a single subgroup width, and neighbouring items form a subgroup. */
-    if (kernel->cooperative <= TUFF_MATRIX_KHR || kernel->cooperative == TUFF_MATRIX_INTEL)
-        kernel->subgroup_size = (uint32_t)tile->lanes;
+    tuff__use_units(kernel, list->policy.target.info, tile->lanes);
     kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
     kernel->local_bytes = local_bytes(tile);
     kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
@@ -255,7 +241,6 @@ static tuff_status suits_matrix_units(const launch_list *list, const fused_chain
 {
     const target *device = &list->policy.target;
     const bool requested = tuff__family(&list->policy) == TUFF_FAMILY_COOPERATIVE;
-    const tuff_dtype dtype = factor_dtype(chain);
     *suits = false;
     if (!device->has_subgroup_matrices)
         return !requested ? TUFF_OK
@@ -263,7 +248,7 @@ static tuff_status suits_matrix_units(const launch_list *list, const fused_chain
                                  device->info->selector);
     *suits =
         !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-        (dtype == TUFF_F16 || (dtype == TUFF_BF16 && device->info->matrix_bf16)) && inner > 0 &&
+        tuff__units_multiply(device->info, factor_dtype(chain)) && inner > 0 &&
         (requested || (chain->extent[chain->rank - 2] >= MIN_LINES && chain->extent[chain->rank - 1] >= MIN_LINES));
     return TUFF_OK;
 }

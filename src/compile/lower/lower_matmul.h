@@ -37,6 +37,34 @@ bool tuff__operand_is_aligned(const launch_list *list, const fused_chain *chain,
 bool tuff__operand_is_aligned_to(const launch_list *list, const fused_chain *chain, int operand, int rank,
                                  int64_t line_stride, int64_t elements);
 
+/* Matrix units. PART: 16-bit elements in 16 bytes. PIECE_PITCH: elements in a line of sums in local memory, on their
+   way out, including padding. */
+enum { PART = 8, PIECE_PITCH = 32 + 8 };
+
+/* Returns the 16-bit dtype that factors are rounded to, or f32 if there is none: that of all of them, or `precision` if
+   each is f32, which may be rounded to it, or has that dtype. */
+tuff_dtype tuff__factor_dtype(const tuff_dtype *dtypes, int count, tuff_dtype precision);
+/* Makes a launch use the units, in subgroups of so many lanes. */
+void tuff__use_units(launch *kernel, const tuff_device_info *info, int lanes);
+
+/* Whether the device's units multiply factors of the dtype. */
+static inline bool tuff__units_multiply(const tuff_device_info *info, tuff_dtype dtype)
+{
+    return dtype == TUFF_F16 || (dtype == TUFF_BF16 && info->matrix_bf16);
+}
+
+/* Returns the lanes of a subgroup that multiplies a block. */
+static inline int tuff__unit_lanes(const tuff_device_info *info)
+{
+    return (int)(info->matrix_lanes > 0 ? info->matrix_lanes : info->proved_subgroup_size);
+}
+
+/* Whether the text for these units pads the lines of tiles. */
+static inline bool tuff__units_pad(const tuff_device_info *info)
+{
+    return info->cooperative_matrix != TUFF_MATRIX_NVIDIA && info->cooperative_matrix != TUFF_MATRIX_INTEL;
+}
+
 /* A kind of matmul kernel: a row MATMUL of kernels.def. They are tried in the order of these rows. */
 typedef struct matmul_form {
     tuff_family family; /* family that requests it; TUFF_FAMILY_DEVICE: tried for all of them */

@@ -1,4 +1,5 @@
-/* Shared by the launches of all matmuls: the launch itself, the macros that load operands, and checks. */
+/* Shared by the launches of all matmuls: the launch itself, the macros that load operands, checks, and matrix
+   units. */
 #include "compile/lower/lower_matmul.h"
 
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out)
@@ -58,4 +59,29 @@ tuff_status tuff__check_accumulators(const launch_list *list, int vec, int64_t c
         return TUFF_OK;
     return FAIL(TUFF_E_LIMIT, "compile: a tile needs %lld vector registers for sums; at most %d are allowed",
                 (long long)registers, MAX_ACCUMULATORS);
+}
+
+tuff_dtype tuff__factor_dtype(const tuff_dtype *dtypes, int count, tuff_dtype precision)
+{
+    tuff_dtype found = TUFF_F32;
+    bool rounds = false;
+    for (int i = 0; i < count; ++i) {
+        const tuff_dtype dtype = dtypes[i];
+        rounds |= dtype == TUFF_F32;
+        if (dtype != TUFF_F32 && ((dtype != TUFF_F16 && dtype != TUFF_BF16) || (found != TUFF_F32 && found != dtype)))
+            return TUFF_F32;
+        found = dtype == TUFF_F32 ? found : dtype;
+    }
+    if (!rounds)
+        return found;
+    return found == TUFF_F32 || found == precision ? precision : TUFF_F32;
+}
+
+void tuff__use_units(launch *kernel, const tuff_device_info *info, int lanes)
+{
+    kernel->vec = 4;
+    kernel->cooperative = info->cooperative_matrix;
+    /* Other units have a single subgroup width, and neighbouring items form a subgroup. */
+    if (kernel->cooperative <= TUFF_MATRIX_KHR || kernel->cooperative == TUFF_MATRIX_INTEL)
+        kernel->subgroup_size = (uint32_t)lanes;
 }
