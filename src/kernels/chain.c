@@ -24,12 +24,9 @@ typedef void (*address_visitor)(affine *address, const int *arguments, void *sta
 /* Calls visit for every address of the chain. */
 static void visit_addresses(fused_chain *chain, address_visitor visit, const int *arguments, void *state)
 {
-    for (int i = 0; i < chain->value_count; ++i) {
-        const value_kind kind = chain->values[i].kind;
-        if (kind == VALUE_LOAD || kind == VALUE_LOOKUP || kind == VALUE_INDEX || kind == VALUE_RANDOM ||
-            kind == VALUE_INSIDE)
+    for (int i = 0; i < chain->value_count; ++i)
+        if (tuff__value_has_address(chain->values[i].kind))
             visit(&chain->values[i].address, arguments, state);
-    }
     for (int i = 0; i < chain->output_count; ++i)
         visit(&chain->outputs[i].address, arguments, state);
     for (int i = 0; i < chain->operand_base_count; ++i)
@@ -116,7 +113,7 @@ static void analyse(fused_chain *chain, chain_value *value)
 {
     value->varies = 0;
     value->stage = 0;
-    if (value->kind != VALUE_OP && value->kind != VALUE_CONSTANT && value->kind != VALUE_RESULT)
+    if (tuff__value_has_address(value->kind))
         for (int i = 0; i < chain->rank; ++i)
             if (value->address.stride[i] != 0 && chain->extent[i] > 1)
                 value->varies |= 1u << i;

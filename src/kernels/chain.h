@@ -27,6 +27,11 @@ typedef enum value_kind {
 
 #define NO_VALUE (-1)
 
+static inline bool tuff__value_has_address(value_kind kind)
+{
+    return kind != VALUE_CONSTANT && kind != VALUE_OP && kind != VALUE_RESULT;
+}
+
 typedef struct chain_value {
     value_kind kind;
     tuff_dtype dtype; /* f32, i32, u32 or bool */
@@ -66,6 +71,7 @@ typedef enum axis_class { AXIS_OUTER, AXIS_LOOP, AXIS_ROW, AXIS_COLUMN } axis_cl
 #define MAX_REDUCTIONS 8
 #define MAX_OUTPUTS 12
 #define MAX_OPERAND_BASES 2
+#define MAX_CHAIN_BUFFERS 32
 
 /* A buffer of the kernel. id is the compiler's number for it. element_offset is known once memory is planned. */
 typedef struct chain_buffer {
@@ -97,7 +103,7 @@ typedef struct fused_chain {
     int64_t item_rows; /* row walk with column sums: rows of each work-item; else 0 */
     chain_output outputs[MAX_OUTPUTS];
     int output_count;
-    chain_buffer buffers[32];
+    chain_buffer buffers[MAX_CHAIN_BUFFERS];
     int buffer_count;
     affine operand_bases[MAX_OPERAND_BASES]; /* start of each operand's matrix within a batch (`$operands`); limits how
                                                 axes merge */
@@ -109,8 +115,6 @@ typedef struct fused_chain {
     chain_producer producers[2];   /* matmul: one per operand, whose buffer and strides are then those of what the
                                       producer reads */
 } fused_chain;
-
-#define MAX_CHAIN_BUFFERS 32
 
 /* Returns a value without arguments, guard and buffer. */
 chain_value tuff__chain_value(value_kind kind, tuff_dtype dtype);

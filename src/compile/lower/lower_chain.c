@@ -93,6 +93,32 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
     return TUFF_OK;
 }
 
+tuff_status tuff__chain_copy(const launch_list *list, int source, int destination, tuff_dtype dtype, const affine *from,
+                             const affine *to, fused_chain *out)
+{
+    out->buffers[0] = tuff__chain_buffer(list, source, false);
+    out->buffers[1] = tuff__chain_buffer(list, destination, true);
+    out->buffer_count = 2;
+    chain_value load = tuff__chain_value(VALUE_LOAD, dtype);
+    load.buffer = 0;
+    load.address = *from;
+    out->outputs[0] =
+        (chain_output){.value = tuff__chain_append(out, load), .buffer = 1, .address = *to, .every_point = true};
+    out->output_count = 1;
+    return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+tuff_status tuff__lower_built_map(launch_list *list, int task, tuff_status status, fused_chain *chain)
+{
+    if (status != TUFF_OK) {
+        tuff__chain_free(chain);
+        return status;
+    }
+    tuff__chain_collapse(chain);
+    tuff__chain_analyse(chain);
+    return tuff__lower_map(list, task, chain);
+}
+
 /* Returns the number of partial results for a row: the largest, up to the tunable, that divides the row's vectors
    evenly. */
 static int row_parts(const launch_list *list, int64_t columns, int vec)
@@ -252,7 +278,6 @@ static void lower_column(launch_list *list, launch *kernel)
 static void lower_scan(launch_list *list, launch *kernel)
 {
     const int64_t columns = extent_of_vector_axis(&kernel->chain, true), rows = count_of(&kernel->chain, AXIS_OUTER);
-    kernel->vec = 1;
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_scan_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(rows, kernel->local_size);
     tuff__set_parameters(kernel, (int64_t[]){rows, columns}, 2);

@@ -9,16 +9,9 @@ static tuff_status convert_elements(launch_list *list, int source, int destinati
 {
     const tuff_dtype from = list->buffers[source].dtype, to = list->buffers[destination].dtype;
     fused_chain chain = {.rank = 1, .extent = {list->buffers[destination].count}, .classes = {AXIS_OUTER}};
-    chain.buffers[0] = tuff__chain_buffer(list, source, false);
-    chain.buffers[1] = tuff__chain_buffer(list, destination, true);
-    chain.buffer_count = 2;
-    chain_value load = tuff__chain_value(VALUE_LOAD, from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from);
-    load.buffer = 0;
-    load.address.stride[0] = 1;
-    if (tuff__chain_append(&chain, load) == NO_VALUE)
-        return TUFF_E_OOM_HOST;
-    chain.outputs[0] = (chain_output){.buffer = 1, .address.stride = {1}, .every_point = true};
-    chain.output_count = 1;
+    const affine address = {.stride = {1}};
+    const tuff_dtype loaded = from == TUFF_U32 && to == TUFF_BOOL ? TUFF_BOOL : from;
+    TRY(tuff__chain_copy(list, source, destination, loaded, &address, &address, &chain));
     tuff__chain_analyse(&chain);
     return tuff__lower_map(list, -1, &chain);
 }

@@ -110,12 +110,6 @@ static affine address_in_panels(const struct packing *shape, const chain_produce
     return result;
 }
 
-static bool has_address(const chain_value *value)
-{
-    return value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP || value->kind == VALUE_INDEX ||
-           value->kind == VALUE_RANDOM || value->kind == VALUE_INSIDE;
-}
-
 /* Adds the producer's values on the axes of the copy. Nothing is read beyond the last line, where `inside` is false. */
 static tuff_status add_produced(const fused_chain *matmul, const struct packing *shape, int inside, fused_chain *out)
 {
@@ -127,7 +121,7 @@ static tuff_status add_produced(const fused_chain *matmul, const struct packing 
         for (int k = 0; k < 3; ++k)
             value.args[k] = value.args[k] == NO_VALUE ? NO_VALUE : new_index[value.args[k]];
         value.guard = value.guard == NO_VALUE ? NO_VALUE : new_index[value.guard];
-        if (has_address(&value))
+        if (tuff__value_has_address(value.kind))
             value.address = address_in_panels(shape, producer, &value.address);
         const bool reads = (value.kind == VALUE_LOAD || value.kind == VALUE_LOOKUP) &&
                            value.address.stride[shape->batch_rank + 2] != 0;
@@ -204,13 +198,7 @@ static tuff_status pack_strided(launch_list *list, int index, const fused_chain 
 {
     fused_chain copy = {.rank = 0};
     const tuff_status status = build_copy(matmul, shape, destination, &copy);
-    if (status != TUFF_OK) {
-        tuff__chain_free(&copy);
-        return status;
-    }
-    tuff__chain_collapse(&copy);
-    tuff__chain_analyse(&copy);
-    return tuff__lower_map(list, index, &copy);
+    return tuff__lower_built_map(list, index, status, &copy);
 }
 
 tuff_status tuff__finish_transpose(const launch_list *list, launch *kernel, int vec, int64_t lines, int64_t inner,
@@ -329,8 +317,8 @@ static tuff_status make_copy(launch_list *list, int index, const fused_chain *ma
                              int vec)
 {
     packed_copy *copy = &list->copies[list->copy_count - 1];
-    while (shape->inner_stride == 1 && vec > 4 && shape->width % vec != 0) /* panels consist of whole transposed
-                                                                              blocks */
+    /* Panels consist of whole transposed blocks. */
+    while (shape->inner_stride == 1 && vec > 4 && shape->width % vec != 0)
         vec /= 2;
     const int first = list->launch_count;
     if (tuff__operand_is_steady(list->fusion->graph, matmul, shape->operand))

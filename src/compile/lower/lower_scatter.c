@@ -11,25 +11,24 @@
 #define MAX_BLOCKS 64
 
 /* The two kinds of axes of a scatter: along list axes the index varies; along the others whole rows are moved. */
-typedef struct split {
+typedef struct scatter_axes {
     const node *at;
     int axis, rank;
     bool list[TUFF_MAX_RANK];
     int order[TUFF_MAX_RANK]; /* list axes first */
     int64_t keys, list_size, columns;
-} split;
+} scatter_axes;
 
-static split split_axes(const struct fusion *fusion, const node *at)
+static scatter_axes split_axes(const launch_list *list, const node *at)
 {
-    split result = {.at = at,
-                    .axis = at->attributes.axis,
-                    .rank = at->outputs[0].shape.rank,
-                    .keys = 1,
-                    .list_size = 1,
-                    .columns = 1};
+    scatter_axes result = {.at = at,
+                           .axis = at->attributes.axis,
+                           .rank = at->outputs[0].shape.rank,
+                           .keys = 1,
+                           .list_size = 1,
+                           .columns = 1};
     view layout;
-    const node *missing = NULL;
-    tuff__operand_view(fusion, at->inputs[1], &layout, &missing);
+    tuff__operand_buffer(list, at->inputs[1], &layout);
     int count = 0;
     for (int i = 0; i < result.rank; ++i) {
         result.list[i] = i == result.axis || (layout.stride[i] != 0 && layout.extent[i] > 1);
@@ -64,12 +63,11 @@ static int add_constant(fused_chain *chain, int64_t number)
 }
 
 /* Builds the chain that copies an operand, with the list axes outermost, to contiguous memory. */
-static tuff_status build_copy_chain(const launch_list *list, const split *scatter, const tuff_tensor *operand,
+static tuff_status build_copy_chain(const launch_list *list, const scatter_axes *scatter, const tuff_tensor *operand,
                                     bool list_only, int destination, fused_chain *out)
 {
     view layout;
-    const node *missing = NULL;
-    const node *base = tuff__operand_view(list->fusion, operand, &layout, &missing);
+    const int source = tuff__operand_buffer(list, operand, &layout);
     *out = (fused_chain){.rank = scatter->rank};
     affine from = {.offset = layout.offset}, to = {.offset = 0};
     int64_t stride = 1;
@@ -81,27 +79,7 @@ static tuff_status build_copy_chain(const launch_list *list, const split *scatte
         to.stride[i] = stride;
         stride *= out->extent[i];
     }
-    out->buffers[0] = tuff__chain_buffer(list, base->id, false);
-    out->buffers[1] = tuff__chain_buffer(list, destination, true);
-    out->buffer_count = 2;
-    chain_value load = tuff__chain_value(VALUE_LOAD, tuff__compute_dtype(operand->dtype));
-    load.buffer = 0;
-    load.address = from;
-    out->outputs[0] =
-        (chain_output){.value = tuff__chain_append(out, load), .buffer = 1, .address = to, .every_point = true};
-    out->output_count = 1;
-    return out->outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK;
-}
-
-static tuff_status finish_copy(launch_list *list, int index, tuff_status status, fused_chain *chain)
-{
-    if (status != TUFF_OK) {
-        tuff__chain_free(chain);
-        return status;
-    }
-    tuff__chain_collapse(chain);
-    tuff__chain_analyse(chain);
-    return tuff__lower_map(list, index, chain);
+    return tuff__chain_copy(list, source, destination, tuff__compute_dtype(operand->dtype), &from, &to, out);
 }
 
 /* An operand as the sums read it: element `column` of row `row` of the list, or of the keys, lies at offset + row ·
@@ -113,7 +91,7 @@ typedef struct operand_rows {
 
 /* Finds a single stride for the list axes of a layout, or for the others, in their order. Returns false if there is
    none. */
-static bool find_stride(const split *scatter, const view *layout, bool list, int64_t *out)
+static bool find_stride(const scatter_axes *scatter, const view *layout, bool list, int64_t *out)
 {
     int64_t next = 0;
     bool found = false;
@@ -133,13 +111,12 @@ static bool find_stride(const split *scatter, const view *layout, bool list, int
 
 /* Finds an operand in its own memory, whatever its dtype there, if rows and columns each have a single stride; else
    copies it with the list axes outermost. */
-static tuff_status find_rows(launch_list *list, int index, const split *scatter, int input, operand_rows *out)
+static tuff_status find_rows(launch_list *list, int index, const scatter_axes *scatter, int input, operand_rows *out)
 {
     const tuff_tensor *operand = scatter->at->inputs[input];
     view layout;
-    const node *missing = NULL;
-    *out =
-        (operand_rows){.id = tuff__operand_view(list->fusion, operand, &layout, &missing)->id, .offset = layout.offset};
+    *out = (operand_rows){.id = tuff__operand_buffer(list, operand, &layout)};
+    out->offset = layout.offset;
     if (find_stride(scatter, &layout, true, &out->row_stride) &&
         find_stride(scatter, &layout, false, &out->column_stride))
         return TUFF_OK;
@@ -151,12 +128,12 @@ static tuff_status find_rows(launch_list *list, int index, const split *scatter,
         return TUFF_E_OOM_HOST;
     fused_chain copy;
     const tuff_status status = build_copy_chain(list, scatter, operand, false, out->id, &copy);
-    return finish_copy(list, index, status, &copy);
+    return tuff__lower_built_map(list, index, status, &copy);
 }
 
 /* Builds the list of keys, relative to key `first` of a part: each index combined with the coordinates of the other
    list axes, or a key beyond all others if the index is out of range. */
-static tuff_status build_key_chain(const launch_list *list, const split *scatter, int64_t first, int destination,
+static tuff_status build_key_chain(const launch_list *list, const scatter_axes *scatter, int64_t first, int destination,
                                    fused_chain *out)
 {
     TRY(build_copy_chain(list, scatter, scatter->at->inputs[1], true, destination, out));
@@ -208,7 +185,6 @@ static tuff_status add_plain(launch_list *list, int index, const char *body, con
         kernel->parameter_buffers[i] = i >= parameter_count - count ? i - (parameter_count - count) : -1;
     }
     kernel->parameter_count = parameter_count;
-    kernel->vec = 1;
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_scatter_local_size);
     kernel->groups = (uint64_t)tuff__divide_up(items, kernel->local_size);
     return TUFF_OK;
@@ -242,7 +218,7 @@ static int64_t block_count(const scatter_part *part)
 
 /* Returns the product of the extents of the list axes before the indexed one: items with different coordinates on these
    have no keys in common. */
-static int64_t count_batches(const split *scatter)
+static int64_t count_batches(const scatter_axes *scatter)
 {
     int64_t batches = 1;
     for (int i = 0; i < scatter->axis; ++i)
@@ -252,13 +228,13 @@ static int64_t count_batches(const split *scatter)
 }
 
 /* Returns how many columns one item adds up. */
-static int64_t tile_columns(const launch_list *list, const split *scatter)
+static int64_t tile_columns(const launch_list *list, const scatter_axes *scatter)
 {
     return tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
 }
 
 /* Returns the most keys and items of the list that every loop can walk, even if all items have the same key. */
-static scatter_part largest_part(const launch_list *list, const split *scatter)
+static scatter_part largest_part(const launch_list *list, const scatter_axes *scatter)
 {
     enum { SUM_BLOCK = 128, LEAST = 16 };
     const int64_t limit = list->policy.target.info->loop_limit;
@@ -289,7 +265,7 @@ static tuff_status clear_buffer(launch_list *list, int index, int buffer, int64_
     chain.buffers[0] = tuff__chain_buffer(list, buffer, true);
     chain.outputs[0] =
         (chain_output){.value = add_constant(&chain, 0), .buffer = 0, .address = {.stride = {1}}, .every_point = true};
-    return finish_copy(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
+    return tuff__lower_built_map(list, index, chain.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &chain);
 }
 
 /* Finds where each key's segment starts: the first launch adds up runs, the second makes the starts from these sums. */
@@ -333,7 +309,7 @@ static void define_values(const launch_list *list, launch *kernel, int source, i
              tuff_dtype_name(list->buffers[source].dtype), tuff_dtype_name(list->buffers[x].dtype));
 }
 
-static tuff_status sum_segments(launch_list *list, int index, const split *scatter, const scatter_part *part,
+static tuff_status sum_segments(launch_list *list, int index, const scatter_axes *scatter, const scatter_part *part,
                                 const scratch *buffers, const operand_rows *source, const operand_rows *x, int result)
 {
     const int64_t tile = tile_columns(list, scatter), tiles = tuff__divide_up(scatter->columns, tile);
@@ -360,13 +336,13 @@ static tuff_status sum_segments(launch_list *list, int index, const split *scatt
 }
 
 /* Computes the rows of some keys: adds up one part of the list after another, from `x` to `result`. */
-static tuff_status add_parts(launch_list *list, int index, const split *scatter, scatter_part part,
+static tuff_status add_parts(launch_list *list, int index, const scatter_axes *scatter, scatter_part part,
                              const scratch *buffers, const operand_rows *source, operand_rows x, int result)
 {
     const int64_t most = at_least_one(part.items);
     fused_chain keys;
     const tuff_status status = build_key_chain(list, scatter, part.key, buffers->list, &keys);
-    TRY(finish_copy(list, index, status, &keys));
+    TRY(tuff__lower_built_map(list, index, status, &keys));
     for (part.item = 0; part.item == 0 || part.item < scatter->list_size; part.item += most) {
         const int64_t left = scatter->list_size - part.item;
         part.items = left < most ? left : most;
@@ -382,7 +358,7 @@ static tuff_status add_parts(launch_list *list, int index, const split *scatter,
 }
 
 /* Puts the axes back in the node's order: the result has the list axes outermost. */
-static tuff_status restore_axis_order(launch_list *list, int index, const split *scatter, int result)
+static tuff_status restore_axis_order(launch_list *list, int index, const scatter_axes *scatter, int result)
 {
     fused_chain copy = {.rank = scatter->rank};
     const tuff_shape *shape = &scatter->at->outputs[0].shape;
@@ -399,20 +375,13 @@ static tuff_status restore_axis_order(launch_list *list, int index, const split 
         from.stride[i] = strides[i];
         to.stride[i] = layout.stride[i];
     }
-    copy.buffers[0] = tuff__chain_buffer(list, result, false);
-    copy.buffers[1] = tuff__chain_buffer(list, scatter->at->id, true);
-    copy.buffer_count = 2;
-    chain_value load = tuff__chain_value(VALUE_LOAD, tuff__compute_dtype(scatter->at->outputs[0].dtype));
-    load.buffer = 0;
-    load.address = from;
-    copy.outputs[0] =
-        (chain_output){.value = tuff__chain_append(&copy, load), .buffer = 1, .address = to, .every_point = true};
-    copy.output_count = 1;
-    return finish_copy(list, index, copy.outputs[0].value == NO_VALUE ? TUFF_E_OOM_HOST : TUFF_OK, &copy);
+    const tuff_dtype dtype = tuff__compute_dtype(scatter->at->outputs[0].dtype);
+    const tuff_status status = tuff__chain_copy(list, result, scatter->at->id, dtype, &from, &to, &copy);
+    return tuff__lower_built_map(list, index, status, &copy);
 }
 
 /* Whether the sums can be stored in the node's own memory: it has the list axes outermost, and is contiguous. */
-static bool keeps_order(const launch_list *list, const split *scatter)
+static bool keeps_order(const launch_list *list, const scatter_axes *scatter)
 {
     const view layout = tuff__fusion_layout(list->fusion, scatter->at),
                contiguous = tuff__view_contiguous(scatter->at->outputs[0].shape);
@@ -433,7 +402,7 @@ static bool keeps_order(const launch_list *list, const split *scatter)
 tuff_status tuff__lower_scatter(launch_list *list, int index)
 {
     const node *at = list->fusion->tasks[index].core;
-    const split scatter = split_axes(list->fusion, at);
+    const scatter_axes scatter = split_axes(list, at);
     scatter_part part = largest_part(list, &scatter);
     int result = at->id;
     operand_rows source, x;
