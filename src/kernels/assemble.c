@@ -46,9 +46,9 @@ static bool starts_with(const line *parsed, const char *word)
 static void add_indented(text *out, const char *statements, int indentation)
 {
     while (*statements != 0) {
-        const line one = line_at(statements);
-        tuff__text_add(out, "%*s%.*s\n", indentation, "", (int)one.length, one.start);
-        statements = one.next;
+        const line current = line_at(statements);
+        tuff__text_add(out, "%*s%.*s\n", indentation, "", (int)current.length, current.start);
+        statements = current.next;
     }
 }
 
@@ -88,6 +88,16 @@ static const text *text_named(const pass_texts *texts, const line *splice)
     return NULL;
 }
 
+/* Adds a text in place of a splice, and frees it. Returns `status`, or the text's own failure. */
+static tuff_status insert(const expansion *self, text *made, int indentation, tuff_status status)
+{
+    add_indented(self->body, tuff__text_get(made), indentation);
+    if (status == TUFF_OK)
+        status = tuff__text_status(made);
+    tuff__text_free(made);
+    return status;
+}
+
 /* Expands `$operands` of a matmul: the operands' addresses, and whatever the epilogue computes once for all
    elements. */
 static tuff_status expand_operands(expansion *self, int indentation)
@@ -102,11 +112,8 @@ static tuff_status expand_operands(expansion *self, int indentation)
             status = tuff__assemble_producer(self->request, i, &self->emitter, &made, self->header);
     if (status == TUFF_OK && self->request->chain->output_count > 0)
         status = tuff__emit_pass(&self->emitter, 0, EMIT_BOTH, &self->consume);
-    add_indented(self->body, tuff__text_get(&made), indentation);
+    status = insert(self, &made, indentation, status);
     add_indented(self->body, tuff__text_get(&self->consume.row), indentation);
-    if (status == TUFF_OK)
-        status = tuff__text_status(&made);
-    tuff__text_free(&made);
     return status;
 }
 
@@ -115,25 +122,21 @@ static tuff_status expand_splice(expansion *self, const line *splice)
 {
     if (starts_with(splice, "$operands"))
         return expand_operands(self, splice->indentation);
-    if (starts_with(splice, "$consume_vector"))
-        add_indented(self->body, tuff__text_get(&self->consume.vector), splice->indentation);
-    else if (starts_with(splice, "$consume_scalar"))
-        add_indented(self->body, tuff__text_get(&self->consume.scalar), splice->indentation);
-    else if (starts_with(splice, "$prefetch"))
-        add_indented(self->body, tuff__text_get(&self->consume.prefetch), splice->indentation);
-    if (starts_with(splice, "$consume") || starts_with(splice, "$prefetch"))
+    const text *consumed = starts_with(splice, "$consume_vector")   ? &self->consume.vector
+                           : starts_with(splice, "$consume_scalar") ? &self->consume.scalar
+                           : starts_with(splice, "$prefetch")       ? &self->consume.prefetch
+                                                                    : NULL;
+    if (consumed != NULL) {
+        add_indented(self->body, tuff__text_get(consumed), splice->indentation);
         return TUFF_OK;
+    }
     text made = {0};
     tuff_status status = TUFF_OK;
     if (starts_with(splice, "$coordinates"))
         tuff__emit_coordinates(&self->emitter, "row", &made);
     else
         status = tuff__emit_finish(&self->emitter, starts_with(splice, "$finish_vector"), &made);
-    add_indented(self->body, tuff__text_get(&made), splice->indentation);
-    if (status == TUFF_OK)
-        status = tuff__text_status(&made);
-    tuff__text_free(&made);
-    return status;
+    return insert(self, &made, splice->indentation, status);
 }
 
 /* Expands the lines between @pass and @end for one pass. */
@@ -142,20 +145,18 @@ static tuff_status expand_pass(expansion *self, const char *from, const char *un
     pass_texts texts = {.row = {0}};
     tuff_status status = tuff__emit_pass(&self->emitter, pass, mode, &texts);
     for (const char *at = from; at < until && status == TUFF_OK;) {
-        const line one = line_at(at);
-        const text *named = text_named(&texts, &one);
+        const line current = line_at(at);
+        const text *named = text_named(&texts, &current);
         if (named != NULL) {
-            add_indented(self->body, tuff__text_get(named), one.indentation);
-        } else if (starts_with(&one, "$loop")) {
+            add_indented(self->body, tuff__text_get(named), current.indentation);
+        } else if (starts_with(&current, "$loop")) {
             text loops = {0};
             tuff__emit_loop_coordinates(&self->emitter, "run", &loops);
-            add_indented(self->body, tuff__text_get(&loops), one.indentation);
-            status = tuff__text_status(&loops);
-            tuff__text_free(&loops);
+            status = insert(self, &loops, current.indentation, TUFF_OK);
         } else {
-            tuff__text_add(self->body, "%*s%.*s\n", one.indentation, "", (int)one.length, one.start);
+            tuff__text_add(self->body, "%*s%.*s\n", current.indentation, "", (int)current.length, current.start);
         }
-        at = one.next;
+        at = current.next;
     }
     tuff__pass_texts_free(&texts);
     return status;
@@ -212,21 +213,21 @@ static tuff_status expand_body(expansion *self, const char *body)
 {
     bool inside = false;
     for (const char *at = body; *at != 0;) {
-        const line one = line_at(at);
-        at = one.next;
-        if (starts_with(&one, "@parameters"))
-            TRY(expand_parameters(self, &one));
-        else if (starts_with(&one, "@shared"))
-            expand_shared(self, &one);
-        else if (starts_with(&one, "@body"))
+        const line current = line_at(at);
+        at = current.next;
+        if (starts_with(&current, "@parameters"))
+            TRY(expand_parameters(self, &current));
+        else if (starts_with(&current, "@shared"))
+            expand_shared(self, &current);
+        else if (starts_with(&current, "@body"))
             inside = true;
-        else if (starts_with(&one, "@pass"))
-            TRY(expand_passes(self, &one, &at));
-        else if (one.length > 0 && one.start[0] == '$')
-            TRY(expand_splice(self, &one));
+        else if (starts_with(&current, "@pass"))
+            TRY(expand_passes(self, &current, &at));
+        else if (current.length > 0 && current.start[0] == '$')
+            TRY(expand_splice(self, &current));
         else
-            tuff__text_add(inside ? self->body : self->header, "%*s%.*s\n", one.indentation, "", (int)one.length,
-                           one.start);
+            tuff__text_add(inside ? self->body : self->header, "%*s%.*s\n", current.indentation, "",
+                           (int)current.length, current.start);
     }
     TRY(self->emitter.status);
     TRY(tuff__text_status(self->header));
@@ -251,21 +252,21 @@ static const char *glsl_vector(const assembly_request *request, tuff_dtype dtype
     return dtype == TUFF_F32 ? "vec4" : dtype == TUFF_I32 ? "ivec4" : dtype == TUFF_U32 ? "uvec4" : "uvec2";
 }
 
-static bool has_narrow_vectors(const assembly_request *request)
-{
-    bool any = false;
-    for (int i = 0; i < request->buffer_count; ++i)
-        any |= request->glsl && request->vec > 1 && tuff_dtype_size(request->buffers[i].dtype) == 2;
-    return any;
-}
+/* What kinds of buffers a kernel has. */
+typedef struct buffer_uses {
+    bool narrow, halves_stored, streamed;
+} buffer_uses;
 
-static bool stores_wide_halves(const assembly_request *request)
+static buffer_uses find_uses(const assembly_request *request)
 {
-    bool any = false;
-    for (int i = 0; i < request->buffer_count; ++i)
-        any |=
-            !request->glsl && request->vec > 4 && request->buffers[i].written && request->buffers[i].dtype == TUFF_F16;
-    return any;
+    buffer_uses found = {.narrow = false};
+    for (int i = 0; i < request->buffer_count; ++i) {
+        const chain_buffer *buffer = &request->buffers[i];
+        found.narrow |= tuff_dtype_size(buffer->dtype) == 2;
+        found.halves_stored |= buffer->written && buffer->dtype == TUFF_F16;
+        found.streamed |= buffer->streamed;
+    }
+    return found;
 }
 
 static void add_glsl_buffers(const assembly_request *request, text *out)
@@ -320,14 +321,6 @@ static void add_opencl_signature(const assembly_request *request, text *out)
     tuff__text_add(out, ",\n    uint param_base, uint group_base)\n");
 }
 
-static bool has_streamed_buffers(const assembly_request *request)
-{
-    bool any = false;
-    for (int i = 0; i < request->buffer_count; ++i)
-        any |= request->buffers[i].streamed;
-    return any;
-}
-
 /* Adds the implementation of the body's matrix blocks in the instructions of the device. */
 static tuff_status add_matrix_units(const assembly_request *request, text *out)
 {
@@ -346,6 +339,7 @@ static tuff_status add_matrix_units(const assembly_request *request, text *out)
 static tuff_status compose(const expansion *self, text *out)
 {
     const assembly_request *request = self->request;
+    const buffer_uses uses = find_uses(request);
     const char *prelude = tuff__kernel_text(request->glsl ? "prelude.glsl" : "prelude.cl");
     if (prelude == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: this build contains no %s kernels",
@@ -355,14 +349,13 @@ static tuff_status compose(const expansion *self, text *out)
     if (request->subgroup_size > 0)
         tuff__text_add(out, "#define SUBGROUP_WIDTH %u\n", request->subgroup_size);
     tuff__text_add(out, "#define LOCAL_SIZE %u\n#define VEC %d\n%s%s", request->local_size, request->vec,
-                   has_streamed_buffers(request) ? "#define STREAMS\n" : "",
-                   request->defines == NULL ? "" : request->defines);
+                   uses.streamed ? "#define STREAMS\n" : "", request->defines == NULL ? "" : request->defines);
     if (request->glsl)
         add_glsl_buffers(request, out);
     tuff__text_add_bytes(out, prelude, strlen(prelude));
-    if (has_narrow_vectors(request))
+    if (request->glsl && request->vec > 1 && uses.narrow)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
-    if (stores_wide_halves(request))
+    if (!request->glsl && request->vec > 4 && uses.halves_stored)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
     if (request->cooperative > 0)
         TRY(add_matrix_units(request, out));
@@ -391,20 +384,20 @@ static tuff_status compose(const expansion *self, text *out)
 static tuff_status resolve_includes(const char *body, text *out)
 {
     for (const char *at = body; *at != 0;) {
-        const line one = line_at(at);
+        const line current = line_at(at);
         const char *added = at;
-        size_t size = (size_t)(one.next - at);
-        if (starts_with(&one, "@include ")) {
+        size_t size = (size_t)(current.next - at);
+        if (starts_with(&current, "@include ")) {
             char name[64];
             const size_t skipped = strlen("@include ");
-            (void)snprintf(name, sizeof name, "%.*s", (int)(one.length - skipped), one.start + skipped);
+            (void)snprintf(name, sizeof name, "%.*s", (int)(current.length - skipped), current.start + skipped);
             added = tuff__kernel_text(name);
             if (added == NULL)
                 return FAIL(TUFF_E_COMPILE, "kernels: cannot include %s: no such text", name);
             size = strlen(added);
         }
         tuff__text_add_bytes(out, added, size);
-        at = one.next;
+        at = current.next;
     }
     return tuff__text_status(out);
 }

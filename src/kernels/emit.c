@@ -2,7 +2,6 @@
 #include "kernels/emit.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "kernels/emit_value.h"
@@ -23,21 +22,11 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
     *out = (emitter){.chain = chain, .walk = order, .vec = vec, .aligned_only = aligned_only};
     const size_t count = (size_t)(chain->value_count + chain->output_count + 1);
     out->vector_axis = find_vector_axis(chain, order);
-    out->named = tuff__calloc(count, 1);
-    out->placed = tuff__calloc(count, 1);
-    out->uniform = tuff__calloc(count, sizeof *out->uniform);
-    out->exact = tuff__calloc(count, sizeof *out->exact);
-    out->first_pass = tuff__calloc(count, sizeof *out->first_pass);
-    out->last_pass = tuff__calloc(count, sizeof *out->last_pass);
-    out->kept = tuff__calloc(count, sizeof *out->kept);
-    out->expensive = tuff__calloc(count, sizeof *out->expensive);
-    if (out->named == NULL || out->placed == NULL || out->uniform == NULL || out->exact == NULL ||
-        out->first_pass == NULL || out->last_pass == NULL || out->kept == NULL || out->expensive == NULL) {
-        tuff__emitter_free(out);
+    out->states = tuff__calloc(count, sizeof *out->states);
+    if (out->states == NULL)
         return TUFF_E_OOM_HOST;
-    }
     for (size_t i = 0; i < count; ++i)
-        out->first_pass[i] = out->last_pass[i] = -1;
+        out->states[i].first_pass = out->states[i].last_pass = -1;
     tuff__find_uniform(out);
     tuff__find_exact(out);
     return TUFF_OK;
@@ -45,14 +34,7 @@ tuff_status tuff__emitter_create(const fused_chain *chain, walk order, int vec, 
 
 void tuff__emitter_free(emitter *self)
 {
-    tuff__free(self->named);
-    tuff__free(self->placed);
-    tuff__free(self->uniform);
-    tuff__free(self->exact);
-    tuff__free(self->first_pass);
-    tuff__free(self->last_pass);
-    tuff__free(self->kept);
-    tuff__free(self->expensive);
+    tuff__free(self->states);
     tuff__free(self->parameters);
     *self = (emitter){.chain = NULL};
 }
@@ -109,8 +91,8 @@ static void forget_names(emitter *self, unsigned places)
 {
     const int count = self->chain->value_count + self->chain->output_count;
     for (int i = 0; i < count; ++i) {
-        self->named[i] &= (unsigned char)~places;
-        self->placed[i] &= (unsigned char)~places;
+        self->states[i].named &= (unsigned char)~places;
+        self->states[i].placed &= (unsigned char)~places;
     }
 }
 
@@ -344,8 +326,8 @@ snippet tuff__emit_form(emitter *self, int value, bool vector, bool gathers, pas
     self->texts = texts;
     self->vector = vector;
     self->gathers = gathers;
-    if (gathers)
-        memset(self->uniform, 0, (size_t)self->chain->value_count * sizeof *self->uniform);
+    for (int i = 0; i < self->chain->value_count && gathers; ++i)
+        self->states[i].uniform = false;
     forget_names(self, PLACE_ELEMENT);
     return tuff__emit_value(self, value, vector);
 }

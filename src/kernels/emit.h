@@ -29,29 +29,34 @@ typedef struct pass_texts {
 
 typedef enum emit_mode { EMIT_BOTH, EMIT_VECTOR, EMIT_SCALAR } emit_mode;
 
+/* What is known of a value, and of an output's address. Passes: of a row in vectors, -1: none. */
+typedef struct value_state {
+    int first_pass;       /* computes it */
+    int last_pass;        /* found so far to need it */
+    unsigned char named;  /* bit set of the places where it has a name */
+    unsigned char placed; /* bit set of the parts of its address written so far */
+    bool uniform;         /* the same for all lanes of a vector, though it varies between vectors */
+    bool exact;           /* a discontinuous op depends on it */
+    bool kept;            /* saved by its first pass for later ones */
+    bool expensive;       /* worth keeping */
+} value_state;
+
 typedef struct emitter {
     const fused_chain *chain;
     walk walk;
     int vec;
     bool aligned_only;    /* vectors may only be accessed whole at aligned addresses (GLSL) */
-    int *first_pass;      /* per value of a row in vectors: the first pass that computes it, or -1 */
-    int *last_pass;       /* the same: the last pass found so far to need it, or -1 */
-    bool *kept;           /* per value: saved by its first pass for later ones */
+    value_state *states;  /* of the values, and after them of the outputs */
     int row_steps;        /* row shared by lanes: vectors that each lane keeps in registers; 0: none */
-    bool *expensive;      /* per value of a row in vectors: worth keeping */
     bool has_reciprocals; /* x / y is computed as x * (1 / y) if many x share one y */
     bool prefetches;      /* rows prefetch the elements of the next row */
     int pass;
     int vector_axis;     /* -1 if the domain has none */
     int32_t *parameters; /* the values of PARAM(i) */
     int parameter_count, parameter_capacity;
-    unsigned char *named;  /* per value: bit set of the places where it has a name */
-    unsigned char *placed; /* per address: bit set of the parts written so far */
-    bool *uniform;         /* per value: the same for all lanes of a vector, though it varies between vectors */
-    bool *exact;           /* per value: a discontinuous op depends on it */
-    bool vector;           /* vectors are being written */
-    bool gathers;          /* vectors of elements at arbitrary columns: `column` is an ivec */
-    int loop_depth;        /* > 0 while writing what varies only along the loop of a column walk */
+    bool vector;    /* vectors are being written */
+    bool gathers;   /* vectors of elements at arbitrary columns: `column` is an ivec */
+    int loop_depth; /* > 0 while writing what varies only along the loop of a column walk */
     pass_texts *texts;
     tuff_status status;
 } emitter;

@@ -1,14 +1,12 @@
 /* What an item keeps of a row between passes: values that would be expensive to compute again, such as the exponentials
    of a softmax, which one pass adds up and the next one divides. If the lanes of a group share a row and each handles
    few of its vectors, they also keep what they loaded, so that memory is read once. */
-#include <string.h>
-
 #include "kernels/emit_value.h"
 
 static bool is_element(const emitter *self, int index)
 {
     const chain_value *value = &self->chain->values[index];
-    return (value->varies >> self->vector_axis & 1) != 0 && !self->uniform[index];
+    return (value->varies >> self->vector_axis & 1) != 0 && !self->states[index].uniform;
 }
 
 /* Finds the values that take an expensive op to compute, per vector. Values follow their operands. */
@@ -18,28 +16,29 @@ static void find_expensive(emitter *self)
         const chain_value *value = &self->chain->values[index];
         if (!is_element(self, index))
             continue;
-        self->expensive[index] = self->row_steps > 0 && (value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP);
+        self->states[index].expensive =
+            self->row_steps > 0 && (value->kind == VALUE_LOAD || value->kind == VALUE_LOOKUP);
         if (value->kind != VALUE_OP)
             continue;
         bool expensive = tuff__op_info(value->op)->cost >= COST_DIVISION;
         for (int i = 0; i < 3 && value->args[i] != NO_VALUE; ++i)
-            expensive |= self->expensive[value->args[i]] && self->chain->values[value->args[i]].kind == VALUE_OP;
-        self->expensive[index] = expensive;
+            expensive |= self->states[value->args[i]].expensive && self->chain->values[value->args[i]].kind == VALUE_OP;
+        self->states[index].expensive = expensive;
     }
 }
 
 static void visit(emitter *self, int index, int pass)
 {
     const chain_value *value = &self->chain->values[index];
-    if (!is_element(self, index) || self->last_pass[index] == pass || self->kept[index])
+    if (!is_element(self, index) || self->states[index].last_pass == pass || self->states[index].kept)
         return;
-    self->last_pass[index] = pass;
-    if (self->first_pass[index] >= 0 && value->dtype == TUFF_F32 && self->expensive[index]) {
-        self->kept[index] = true;
+    self->states[index].last_pass = pass;
+    if (self->states[index].first_pass >= 0 && value->dtype == TUFF_F32 && self->states[index].expensive) {
+        self->states[index].kept = true;
         return;
     }
-    if (self->first_pass[index] < 0)
-        self->first_pass[index] = pass;
+    if (self->states[index].first_pass < 0)
+        self->states[index].first_pass = pass;
     const int sources[] = {value->args[0], value->args[1], value->args[2], value->guard};
     for (int i = 0; i < 4; ++i)
         if (sources[i] != NO_VALUE)
@@ -95,7 +94,7 @@ void tuff__find_kept_values(emitter *self, int private_bytes, int row_steps)
         visit_pass(self, pass);
     const int64_t each = (int64_t)tuff__kept_vectors(self) * self->vec * 4;
     for (int i = 0; i < chain->value_count; ++i) {
-        self->kept[i] &= each <= private_bytes;
-        private_bytes -= self->kept[i] ? (int)each : 0;
+        self->states[i].kept &= each <= private_bytes;
+        private_bytes -= self->states[i].kept ? (int)each : 0;
     }
 }

@@ -58,7 +58,8 @@ static bool moves_along(const emitter *self, const affine *address, int axis)
 /* Whether the value is a vector in the current mode. */
 static bool is_vector(const emitter *self, const chain_value *value)
 {
-    return self->vector && varies_along_vector(self, value->varies) && !self->uniform[value - self->chain->values];
+    return self->vector && varies_along_vector(self, value->varies) &&
+           !self->states[value - self->chain->values].uniform;
 }
 
 /* Whether vectors start at multiples of their width along the vector axis. Matmul tiles at an edge are moved back
@@ -89,15 +90,16 @@ void tuff__find_uniform(emitter *self)
         if (!varies_along_vector(self, value->varies))
             continue;
         if (value->kind == VALUE_INSIDE)
-            self->uniform[i] = bounds_are_between_vectors(self, value);
+            self->states[i].uniform = bounds_are_between_vectors(self, value);
         if (value->kind == VALUE_LOAD)
-            self->uniform[i] = value->address.stride[self->vector_axis] == 0 && self->uniform[value->guard];
+            self->states[i].uniform =
+                value->address.stride[self->vector_axis] == 0 && self->states[value->guard].uniform;
         if (value->kind != VALUE_OP)
             continue;
-        self->uniform[i] = true;
+        self->states[i].uniform = true;
         for (int k = 0; k < 3 && value->args[k] != NO_VALUE; ++k)
-            self->uniform[i] &=
-                self->uniform[value->args[k]] || !varies_along_vector(self, chain->values[value->args[k]].varies);
+            self->states[i].uniform &= self->states[value->args[k]].uniform ||
+                                       !varies_along_vector(self, chain->values[value->args[k]].varies);
     }
 }
 
@@ -113,13 +115,13 @@ void tuff__find_exact(emitter *self)
     const fused_chain *chain = self->chain;
     for (int i = chain->value_count - 1; i >= 0; --i) {
         const chain_value *value = &chain->values[i];
-        if (!self->exact[i] && !is_discontinuous(value))
+        if (!self->states[i].exact && !is_discontinuous(value))
             continue;
         for (int k = 0; k < 3; ++k)
             if (value->args[k] != NO_VALUE)
-                self->exact[value->args[k]] = true;
+                self->states[value->args[k]].exact = true;
         if (value->kind == VALUE_RESULT && value->index < chain->reduction_count)
-            self->exact[chain->reductions[value->index].input] = true;
+            self->states[chain->reductions[value->index].input].exact = true;
     }
 }
 
@@ -162,9 +164,9 @@ static snippet coordinate(const emitter *self, int axis)
 /* Writes `const int aN`: the address without loops, rows of a matmul and the vector axis. */
 static void write_row_part(emitter *self, int number, const affine *address, int buffer)
 {
-    if (self->placed[number] & PLACE_ROW)
+    if (self->states[number].placed & PLACE_ROW)
         return;
-    self->placed[number] |= PLACE_ROW;
+    self->states[number].placed |= PLACE_ROW;
     const int64_t start = address->offset + (buffer >= 0 ? self->chain->buffers[buffer].element_offset : 0);
     text *out = &self->texts->row;
     snippet names[TUFF_MAX_RANK];
@@ -197,8 +199,8 @@ static snippet emit_base(emitter *self, int number, const affine *address, int b
     if (!moves || self->walk == WALK_MATMUL)
         return sum;
     const int place = self->walk == WALK_ROW ? PLACE_RUN : self->loop_depth > 0 ? PLACE_LOOP : PLACE_ELEMENT;
-    if (!(self->placed[number] & place)) {
-        self->placed[number] |= (unsigned char)place;
+    if (!(self->states[number].placed & place)) {
+        self->states[number].placed |= (unsigned char)place;
         tuff__text_add(text_for_place(self, place), "const int r%d = %s;\n", number, sum.text);
     }
     return format_snippet("r%d", number);
@@ -378,13 +380,13 @@ static bool emit_reciprocal(emitter *self, const chain_value *division, int numb
 {
     const chain_value *divisor = &self->chain->values[division->args[1]];
     const int place = place_for(self, divisor->varies);
-    if (division->dtype != TUFF_F32 || self->exact[number] || divisor->kind == VALUE_CONSTANT ||
-        is_vector(self, divisor) || self->uniform[division->args[1]] ||
+    if (division->dtype != TUFF_F32 || self->states[number].exact || divisor->kind == VALUE_CONSTANT ||
+        is_vector(self, divisor) || self->states[division->args[1]].uniform ||
         !(place == PLACE_ROW || (place == PLACE_RUN && self->walk == WALK_ROW)) || self->walk == WALK_MATMUL)
         return false;
-    if (self->named[number] & PLACE_INVERSE)
+    if (self->states[number].named & PLACE_INVERSE)
         return true;
-    self->named[number] |= place == PLACE_ROW ? PLACE_INVERSE : 0;
+    self->states[number].named |= place == PLACE_ROW ? PLACE_INVERSE : 0;
     const snippet y = tuff__emit_value(self, division->args[1], false);
     text *out = text_for_place(self, place);
     tuff__text_add(out, "const float inverse%d = 1.0f / %s;\n", number, y.text);
@@ -548,9 +550,9 @@ static snippet write_value(emitter *self, const chain_value *value, int number, 
 /* Keeps a value of a row for the vectors of columns that follow. Names contain the pass, since passes share a scope. */
 static void fetch(emitter *self, const chain_value *value, int index)
 {
-    if (self->named[index] & PLACE_FETCHED)
+    if (self->states[index].named & PLACE_FETCHED)
         return;
-    self->named[index] |= PLACE_FETCHED;
+    self->states[index].named |= PLACE_FETCHED;
     const char *type = tuff__type_name(value->dtype, false);
     tuff__text_add(&self->texts->declare, "%s w%d_%d RUN_ARRAY;\n", type, index, self->pass);
     tuff__text_add(&self->texts->each_run, "w%d_%d OF_RUN = v%d;\n", index, self->pass, index);
@@ -568,17 +570,17 @@ snippet tuff__emit_value(emitter *self, int index, bool wide)
         name = format_snippet("value");
     } else if (value->kind != VALUE_RESULT) {
         const int place = place_for(self, value->varies);
-        if (!(self->named[index] & place)) {
-            self->named[index] |= (unsigned char)place;
+        if (!(self->states[index].named & place)) {
+            self->states[index].named |= (unsigned char)place;
             self->loop_depth += place == PLACE_LOOP;
-            const bool kept = self->kept[index] && vector;
-            const snippet expression = kept && self->pass > self->first_pass[index]
+            const bool kept = self->states[index].kept && vector;
+            const snippet expression = kept && self->pass > self->states[index].first_pass
                                            ? format_snippet("kept%d OF_KEPT", index)
                                            : write_value(self, value, index, vector);
             self->loop_depth -= place == PLACE_LOOP;
             tuff__text_add(text_for_place(self, place), "%s v%d = %s;\n", tuff__type_name(value->dtype, vector), index,
                            expression.text);
-            if (kept && self->pass == self->first_pass[index]) {
+            if (kept && self->pass == self->states[index].first_pass) {
                 tuff__text_add(&self->texts->clear, "vec kept%d[%d];\n", index, tuff__kept_vectors(self));
                 tuff__text_add(text_for_place(self, place), "kept%d OF_KEPT = v%d;\n", index, index);
             }
