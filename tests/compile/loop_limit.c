@@ -422,6 +422,33 @@ static void refuse_graph(tuff_device *device)
     tuff_graph_destroy(graph);
 }
 
+static double longest_loops(const work *tried, tuff_device *device)
+{
+    tuff_graph *graph = graph_of(tried, device);
+    tuff_plan *plan = tuff_compile(graph, NULL);
+    double most = 0;
+    if (plan == NULL)
+        fail_msg("%s: %s", tried->name, tuff_error());
+    for (int i = 0; i < plan->executable.launches.launch_count; i++)
+        most = fmax(most, tuff__loop_steps(&plan->executable.launches.launches[i]));
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return most;
+}
+
+static void compare_passes(tuff_device *device)
+{
+    const work sum = {"sums", build_sum, {3, 300}}, softmax = {"softmax", build_softmax, {3, 300}};
+    assert_true(longest_loops(&softmax, device) > 2 * longest_loops(&sum, device));
+}
+
+/* A sum takes one pass over a row, a softmax three. */
+static void counts_only_passes_that_are_made(void **state)
+{
+    (void)state;
+    for_drawn_api(0, compare_passes);
+}
+
 static void refuse_long_loops(tuff_device *device)
 {
     const uint32_t own = device->info.loop_limit;
@@ -443,6 +470,7 @@ int main(void)
         cmocka_unit_test(walks_long_loops_to_their_end),
         cmocka_unit_test(respects_a_low_limit),
         cmocka_unit_test(refuses_what_is_longer),
+        cmocka_unit_test(counts_only_passes_that_are_made),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);
 }

@@ -1,6 +1,6 @@
-/* Counts the loop iterations of a launch: those of all loops of one work-item together, as a driver counts them that
-   ends loops early. A loop counts once for each iteration and once more for its exit. The count is that of the item
-   with the most work, because lanes in lockstep leave loops together. Loops that the kernel text asks compilers to
+/* Counts the loop iterations of a launch: those of all loops of one work-item together, counted as drivers that end
+   loops early count them. A loop counts once for each iteration and once more for its exit. The count is that of the
+   item with the most work, because lanes in lockstep leave loops together. Loops that the kernel text asks compilers to
    unroll do not count. Each body has a function that reads the launch's parameters in the order in which the body
    declares them: the column `loops` of the rows BODY in kernels.def. Read next: loop_limit.c. */
 #ifndef TUFF_COMPILE_LOWER_LOOP_COUNT_H
@@ -62,6 +62,15 @@ static inline double parameter(const launch *kernel, int index)
 static inline double loop(double times, double inner)
 {
     return 1 + times * (1 + inner);
+}
+
+/* Counts the tree in which `lanes` lanes combine the results of a reduction. */
+static inline double tree_steps(double lanes)
+{
+    double times = 0;
+    for (; lanes > 1; lanes /= 2)
+        ++times;
+    return loop(times, 0);
 }
 
 /* Counts a tile's epilogue, where partial vectors are written element by element. */

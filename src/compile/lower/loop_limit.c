@@ -9,29 +9,10 @@
 
 enum { BLOCK = 128 }; /* terms in a block of sums */
 
-static double passes_of(const fused_chain *chain)
-{
-    int last = 0;
-    for (int i = 0; i < chain->reduction_count; ++i)
-        last = chain->reductions[i].stage > last ? chain->reductions[i].stage : last;
-    for (int i = 0; i < chain->value_count; ++i)
-        last = chain->values[i].stage > last ? chain->values[i].stage : last;
-    return last + 1;
-}
-
 /* Counts a loop over `count` terms, in blocks. */
 static double block_steps(double count)
 {
     return count + loop(divide_up(count, BLOCK), 1);
-}
-
-/* Counts the tree in which `lanes` lanes combine the results of a reduction. */
-static double tree_steps(double lanes)
-{
-    double times = 0;
-    for (; lanes > 1; lanes /= 2)
-        ++times;
-    return loop(times, 0);
 }
 
 double tuff__loops_row(const launch *kernel)
@@ -44,12 +25,13 @@ double tuff__loops_row(const launch *kernel)
     const double run = block_steps(divide_up(vectors, lanes)) + block_steps(divide_up(rest, lanes));
     const double joined = local ? defined(kernel, "JOINED") : 1;
     const double joins = local ? (loop(lanes / joined, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
-    return loop(divide_up(rows, at_once), passes_of(&kernel->chain) * loop(runs, run) + joins);
+    return loop(divide_up(rows, at_once), tuff__chain_pass_count(&kernel->chain) * loop(runs, run) + joins);
 }
 
 double tuff__loops_column_register(const launch *kernel)
 {
-    const double columns = parameter(kernel, 1), runs = parameter(kernel, 3), passes = passes_of(&kernel->chain);
+    const double columns = parameter(kernel, 1), runs = parameter(kernel, 3),
+                 passes = tuff__chain_pass_count(&kernel->chain);
     const double vectors = defined(kernel, "COLUMN_VECTORS"), at_once = defined(kernel, "ROWS_AT_ONCE");
     const double blocks = divide_up(runs, BLOCK), each_run = at_once > 1 ? loop(at_once, 0) : 0;
     const double step = each_run + (vectors > 1 ? loop(vectors, each_run) : each_run);
@@ -64,7 +46,7 @@ double tuff__loops_column_local(const launch *kernel)
 {
     enum { COLUMNS = 32 };
     const double lanes = (double)kernel->local_size / COLUMNS;
-    return passes_of(&kernel->chain) * block_steps(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
+    return tuff__chain_pass_count(&kernel->chain) * block_steps(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
            kernel->chain.reduction_count * tree_steps(lanes);
 }
 
@@ -179,11 +161,11 @@ static double visit_steps(const launch *kernel, double seen)
 
 double tuff__loops_attention_backward_register(const launch *kernel)
 {
-    enum { BATCHES = 12, FIRST = 13, LAST = 14, DB_BATCHES = 54 };
+    enum { BATCHES = 12, BAND_FIRST = 13, BAND_LAST = 14, DB_BATCHES = 54 };
     const double vec = kernel->vec, panel = defined(kernel, "PANEL_VECTORS") * vec, rows = defined(kernel, "TILE_ROWS");
     const double key_width = parameter(kernel, 4), width = parameter(kernel, 5);
     const double own_rows = lesser(parameter(kernel, 10), parameter(kernel, 0));
-    const double seen = count_visible(kernel, own_rows, panel + rows, FIRST, LAST) + rows;
+    const double seen = count_visible(kernel, own_rows, panel + rows, BAND_FIRST, BAND_LAST) + rows;
     const double clear = loop(panel, (is_set(kernel, "DK") ? row_steps(key_width, vec) : 0) +
                                          (is_set(kernel, "DV") ? row_steps(width, vec) : 0)) +
                          (is_set(kernel, "DB") ? loop(own_rows, loop(panel, 0)) : 0);
@@ -192,9 +174,13 @@ double tuff__loops_attention_backward_register(const launch *kernel)
     return begin + loop(parameter(kernel, 8), clear + loop(visits, visit_steps(kernel, seen)));
 }
 
+/* Parameters of the bodies for work-groups: the band's ends and, of the backward pass, the groups that share the keys
+   of a head. PART: 16-bit elements in 16 bytes. */
+enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
+
 double tuff__loops_attention_local(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, SPLIT_KEYS = 40, UNROLLED = 8 };
+    enum { SPLIT_KEYS = 40, UNROLLED = 8 };
     const double block = greater(defined(kernel, "BLOCK"), 1), keys = greater(defined(kernel, "KEYS"), 1);
     const double depth = defined(kernel, "DEPTH"), pieces = greater(defined(kernel, "KEY_PIECES"), 1);
     const double value_keys = greater(defined(kernel, "VALUE_KEYS"), 1);
@@ -211,13 +197,13 @@ double tuff__loops_attention_local(const launch *kernel)
 
 double tuff__loops_attention_join(const launch *kernel)
 {
-    enum { SPLITS = 5 };
-    return 2 * loop(parameter(kernel, SPLITS), 0);
+    enum { COPIES = 5 };
+    return 2 * loop(parameter(kernel, COPIES), 0);
 }
 
 double tuff__loops_attention_backward_local(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, DB_BATCHES = 52, DB_ROWS = 54, BATCHES = 64, SLICES = 65, SPLITS = 66 };
+    enum { DB_BATCHES = 52, DB_ROWS = 54, BATCHES = 64, SLICES = 65 };
     if (is_set(kernel, "ADD_COPIES"))
         return loop(parameter(kernel, SPLITS), 0);
     const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), keys = greater(defined(kernel, "BLOCK_KEYS"), 1);
@@ -242,7 +228,6 @@ double tuff__loops_attention_backward_local(const launch *kernel)
 /* Counts the queries and, for each panel, the steps of both products; a lane's other work is unrolled. */
 double tuff__loops_attention_cooperative(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, PART = 8 };
     const double keys = greater(defined(kernel, "KEYS"), 1), depth = defined(kernel, "DEPTH");
     const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
     const double own = defined(kernel, "TILE_ROWS") * defined(kernel, "MATRIX_M");
@@ -257,7 +242,6 @@ double tuff__loops_attention_cooperative(const launch *kernel)
 /* Counts the tiles of each block of keys and, for each panel, the steps of the three products that have loops. */
 double tuff__loops_attention_backward_cooperative(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
     const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
     const double lanes = greater(defined(kernel, "MATRIX_LANES"), 1);
     const double keys = quotient(kernel->local_size, lanes) * terms;
@@ -277,7 +261,6 @@ double tuff__loops_attention_backward_cooperative(const launch *kernel)
    steps of the products; those of dq are in a loop over its blocks. */
 double tuff__loops_attention_backward_cooperative_shared(const launch *kernel)
 {
-    enum { FIRST = 9, LAST = 10, SPLITS = 66, PART = 8 };
     const double rows = greater(defined(kernel, "BLOCK_QUERIES"), 1), terms = greater(defined(kernel, "MATRIX_K"), 1);
     const double side = greater(defined(kernel, "MATRIX_N"), 1), below = greater(defined(kernel, "MATRIX_M"), 1);
     const double depth = defined(kernel, "DEPTH"), lanes = kernel->local_size;

@@ -151,10 +151,7 @@ static tuff_status lower_gemv_local(launch_list *list, int index, fused_chain *c
 double tuff__loops_matmul_gemv_local(const launch *kernel)
 {
     const double steps = kernel->local_size / greater(defined(kernel, "LANE_COLUMNS"), 1);
-    double halves = 0;
-    for (double rest = steps; rest > 1; rest /= 2)
-        ++halves;
-    return loop(divide_up(parameter(kernel, 1), 4 * steps), 0) + loop(3, 0) + loop(halves, 0) +
+    return loop(divide_up(parameter(kernel, 1), 4 * steps), 0) + loop(3, 0) + tree_steps(steps) +
            count_elements(kernel, "TILE_ROWS", "LANE_COLUMNS");
 }
 
