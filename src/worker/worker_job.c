@@ -2,8 +2,6 @@
    the same keys. */
 #include "worker/worker.h"
 
-#include <limits.h>
-
 #include "base/bytes.h"
 #include "kernels/tunables.h"
 
@@ -105,7 +103,7 @@ tuff_status tuff__worker_read_job(byte_reader *from, worker_job *out)
     tuff__get_text(from, out->selector, sizeof out->selector);
     tuff__get_text(from, out->environment, sizeof out->environment);
     read_options(from, out);
-    out->buffer_limit = tuff__get_below(from, INT_MAX);
+    out->buffer_limit = tuff__get_below(from, MAX_BINDINGS + 1);
     read_fusion(from, out);
     out->compile_timeout = tuff__get_u64(from);
     out->keys.low = tuff__get_u64(from);
