@@ -40,17 +40,17 @@ bool tuff__config_keeps_bits(const tune_config *self)
 {
     bool keeps = true;
     for (int index = 0; index < TUNABLE_COUNT; index++)
-        keeps = keeps && (!tuff__config_has(self, (tunable)index) || tuff__tunable_keeps_bits((tunable)index));
+        keeps = keeps && (!tuff__config_has(self, (tunable)index) || tuff__tunable_info((tunable)index)->keeps_bits);
     return keeps;
 }
 
 void tuff__config_trim(tune_config *self, const tune_config *used_tunables)
 {
     for (int i = 0; i < TUNABLE_COUNT; i++) {
-        const tunable one = (tunable)i;
-        if (tuff__config_has(self, one) &&
-            (!tuff__config_has(used_tunables, one) || used_tunables->values[one] == self->values[one]))
-            tuff__config_unset(self, one);
+        const tunable parameter = (tunable)i;
+        if (tuff__config_has(self, parameter) && (!tuff__config_has(used_tunables, parameter) ||
+                                                  used_tunables->values[parameter] == self->values[parameter]))
+            tuff__config_unset(self, parameter);
     }
 }
 

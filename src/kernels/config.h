@@ -25,7 +25,7 @@ int tuff__config_count(const tune_config *self); /* tunables that are set */
    */
 void tuff__config_trim(tune_config *self, const tune_config *used_tunables);
 bool tuff__config_equal(const tune_config *a, const tune_config *b);
-/* Whether no tunable is set that may change results: tuff__tunable_keeps_bits of all that are set. */
+/* Whether no tunable is set that may change results: all that are set have keeps_bits. */
 bool tuff__config_keeps_bits(const tune_config *self);
 uint64_t tuff__config_hash(const tune_config *self); /* valid within this build only; files contain texts */
 

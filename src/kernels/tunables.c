@@ -62,9 +62,9 @@ const char *tuff__kernel_former_name(const char *kernel)
 bool tuff__has_former_name(const char *source)
 {
     for (int i = 0; i < FORMER_COUNT; i++) {
-        const former_name *one = &former_names[i];
-        const bool is_kernel = strcmp(tuff__tunable_info(one->parameter)->kernel, one->kernel) != 0;
-        if (strstr(source, is_kernel ? one->kernel : one->name) != NULL)
+        const former_name *former = &former_names[i];
+        const bool is_kernel = strcmp(tuff__tunable_info(former->parameter)->kernel, former->kernel) != 0;
+        if (strstr(source, is_kernel ? former->kernel : former->name) != NULL)
             return true;
     }
     return false;
@@ -117,9 +117,4 @@ bool tuff__tunable_accepts(tunable parameter, int value)
     for (int i = 0; i < count; i++)
         found = found || (all[i].parameter == parameter && all[i].value == value);
     return found && value >= info->min && value <= info->max;
-}
-
-bool tuff__tunable_keeps_bits(tunable parameter)
-{
-    return tuff__tunable_info(parameter)->keeps_bits;
 }

@@ -26,7 +26,7 @@ typedef struct tunable_info {
     const char *kernel, *name;
     int values[3]; /* indexed by kernel_device */
     int min, max;
-    bool keeps_bits;
+    bool keeps_bits; /* results are bitwise the same for every value: the order of sums does not depend on it */
 } tunable_info;
 
 const tunable_info *tuff__tunable_info(tunable parameter);
@@ -62,7 +62,5 @@ typedef struct tunable_exception {
 const tunable_exception *tuff__tunable_exceptions(int *count);
 /* Returns the default for a kind of device; an exception for `variant` takes precedence. */
 int tuff__tunable_default(tunable parameter, kernel_device kind, unsigned variant);
-/* Whether results are bitwise the same for every value, because the order of sums does not depend on it. */
-bool tuff__tunable_keeps_bits(tunable parameter);
 
 #endif

@@ -79,7 +79,7 @@ static void try_value(const place *at, const tune_config *base, tunable paramete
         printf("      %s.%s=%d %s  %.20s family %d\n", tuff__tunable_info(parameter)->kernel,
                tuff__tunable_info(parameter)->name, value, same ? "same" : "DIFFERS", at->key,
                tuff__config_value(base, TUNABLE_task_family, 0));
-    if (!tuff__tunable_keeps_bits(parameter)) {
+    if (!tuff__tunable_info(parameter)->keeps_bits) {
         at->counts->changed += !same;
         return;
     }
@@ -177,7 +177,7 @@ static int print_tally(const tally *counts)
            counts->bases, counts->same, counts->changed);
     for (int i = 0; i < TUNABLE_COUNT; i++) {
         const tunable_info *info = tuff__tunable_info((tunable)i);
-        const bool keeps = tuff__tunable_keeps_bits((tunable)i);
+        const bool keeps = info->keeps_bits;
         wrong += keeps ? counts->differing[i] : 0;
         if (verbose)
             printf("      %s.%s: %d of %d differ%s\n", info->kernel, info->name, counts->differing[i], counts->tried[i],

@@ -88,7 +88,7 @@ typedef struct launch_list {
     named_buffer *inputs, *outputs;
     int input_count, output_count;
     storage **blocks; /* memory of the temporaries */
-    int block_count, block_capacity;
+    int block_count;
     storage *constants;
     packed_copy *copies;
     int copy_count, copy_capacity;

@@ -34,8 +34,9 @@ static uint32_t shuffle_width(const launch_list *list)
    with a condition of its own. */
 static int64_t unrolled_values(const fused_chain *chain, const matmul_tile *tile, bool tails)
 {
-    enum { OF_ELEMENT = 4 };
-    return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count * (tails ? OF_ELEMENT * tile->vec : 1);
+    enum { VALUES_PER_ELEMENT = 4 };
+    return (int64_t)tile->vec * tile->rows * tile->columns * chain->value_count *
+           (tails ? VALUES_PER_ELEMENT * tile->vec : 1);
 }
 
 /* Returns the factor by which a step along k takes longer if operands come from many pages. Measured on AVX2, and with

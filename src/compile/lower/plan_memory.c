@@ -157,9 +157,9 @@ static void find_pieces(planner *self)
 }
 
 /* Adds the offsets at which two buffers overlap, of which `other` is placed at `start`. */
-static tuff_status add_conflicts(planner *self, const placement *one, const placement *other, uint64_t start)
+static tuff_status add_conflicts(planner *self, const placement *candidate, const placement *other, uint64_t start)
 {
-    for (int i = one->piece_begin; i < one->piece_end; ++i)
+    for (int i = candidate->piece_begin; i < candidate->piece_end; ++i)
         for (int k = other->piece_begin; k < other->piece_end; ++k) {
             const piece *a = &self->pieces[i], *b = &self->pieces[k];
             if (a->first > b->last || b->first > a->last)
@@ -175,15 +175,15 @@ static tuff_status add_conflicts(planner *self, const placement *one, const plac
 /* Finds the conflicts with the larger buffers, which are placed already, as far as they are in a block. */
 static tuff_status find_conflicts(planner *self, int index, uint64_t block)
 {
-    const placement *one = &self->all[index];
+    const placement *candidate = &self->all[index];
     self->conflict_count = 0;
     for (int i = 0; i < index; ++i) {
         const placement *other = &self->all[i];
-        if (one->first > other->last || other->first > one->last)
+        if (candidate->first > other->last || other->first > candidate->last)
             continue;
         const uint64_t planned = self->list->buffers[other->id].planned;
         if (planned >> BLOCK_SHIFT == block)
-            TRY(add_conflicts(self, one, other, planned & OFFSET_MASK));
+            TRY(add_conflicts(self, candidate, other, planned & OFFSET_MASK));
     }
     return TUFF_OK;
 }
@@ -206,12 +206,12 @@ static uint64_t lowest_offset(const planner *self)
 
 static tuff_status place(planner *self, int index, uint64_t limit)
 {
-    const placement *one = &self->all[index];
+    const placement *candidate = &self->all[index];
     for (uint64_t block = 0;; ++block) {
         TRY(find_conflicts(self, index, block));
         const uint64_t at = lowest_offset(self);
-        if (at == 0 || at + one->size <= limit) {
-            self->list->buffers[one->id].planned = block << BLOCK_SHIFT | at;
+        if (at == 0 || at + candidate->size <= limit) {
+            self->list->buffers[candidate->id].planned = block << BLOCK_SHIFT | at;
             return TUFF_OK;
         }
     }

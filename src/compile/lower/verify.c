@@ -207,11 +207,6 @@ static bool reaches_inside(const fused_chain *chain, const affine *address, int6
     return low >= 0 && high < count;
 }
 
-static bool stays_inside(const fused_chain *chain, const affine *address, int64_t count)
-{
-    return reaches_inside(chain, address, 0, count);
-}
-
 /* Whether a value is computed where a matmul loads an operand. Such values walk that operand's axes instead of the
    result's. */
 static bool walks_an_operand(const fused_chain *chain, int value)
@@ -257,14 +252,14 @@ static bool find_runs(const verifier *self, int id, runs *out)
 static bool are_apart(const verifier *self, int a, int b)
 {
     const memory_buffer *x = &self->list->buffers[a], *y = &self->list->buffers[b];
-    runs of_a, of_b;
+    runs runs_a, runs_b;
     if (!overlap(self, a, b))
         return true;
-    if (!x->used || !y->used || x->parent < 0 || y->parent < 0 || !find_runs(self, a, &of_a) ||
-        !find_runs(self, b, &of_b) || of_a.period != of_b.period || of_a.period == INT64_MAX)
+    if (!x->used || !y->used || x->parent < 0 || y->parent < 0 || !find_runs(self, a, &runs_a) ||
+        !find_runs(self, b, &runs_b) || runs_a.period != runs_b.period || runs_a.period == INT64_MAX)
         return false;
-    const int64_t begin = of_a.start % of_a.period, other = of_b.start % of_b.period;
-    return begin + of_a.run <= other || other + of_b.run <= begin;
+    const int64_t begin = runs_a.start % runs_a.period, other = runs_b.start % runs_b.period;
+    return begin + runs_a.run <= other || other + runs_b.run <= begin;
 }
 
 static tuff_status check_loads(const verifier *self, int index)
@@ -307,7 +302,7 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     const fused_chain *chain = &kernel->chain;
     const int id = chain->buffers[output->buffer].id;
     const walked along = walk_of(chain, &output->address, output->every_point || output->in_columns);
-    if (!stays_inside(chain, &output->address, self->list->buffers[id].count))
+    if (!reaches_inside(chain, &output->address, 0, self->list->buffers[id].count))
         return fail_at(self, index, id, "is written beyond its elements");
     if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))
         return fail_at(self, index, id, "has elements that several items write");
