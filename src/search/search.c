@@ -236,8 +236,7 @@ static bool check_spills(search *self, candidate *one)
                "tune: spills %" PRIu64 " bytes of a work-item's registers to memory, other candidates at most %" PRIu64,
                one->spilled, others);
     (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
-    one->rejected = true;
-    release(self, one);
+    drop(self, one);
     return false;
 }
 
@@ -292,11 +291,16 @@ static bool time_candidate(search *self, candidate *one)
     return true;
 }
 
+static bool is_fastest(const search *self, const candidate *one)
+{
+    return self->best < 0 || one->nanoseconds < self->candidates[self->best].nanoseconds;
+}
+
 /* Updates the best and, for patience, the number of candidates since it last improved by 1 %. */
 static void update_best(search *self, int index)
 {
     const uint64_t time = self->candidates[index].nanoseconds;
-    const bool is_better = self->best < 0 || time < self->candidates[self->best].nanoseconds;
+    const bool is_better = is_fastest(self, &self->candidates[index]);
     if (is_better) {
         self->best = index;
         self->last_move = self->candidates[index].move;
@@ -307,11 +311,6 @@ static void update_best(search *self, int index)
         self->since_gain = 0;
         self->gain_reference = time;
     }
-}
-
-static bool is_fastest(const search *self, const candidate *one)
-{
-    return self->best < 0 || one->nanoseconds < self->candidates[self->best].nanoseconds;
 }
 
 /* A candidate whose evaluation was ended by something else was not tried. */
@@ -343,12 +342,12 @@ static void try_one(search *self, int index)
     if (good && is_fastest(self, one))
         good = tuff__search_verify(self, one, false);
     report_candidate(self, one, good);
-    if (good)
-        update_best(self, is_fastest(self, one) ? index : self->best);
-    else
+    if (good) {
+        update_best(self, index);
+    } else {
         self->since_gain++;
-    if (!good)
         release(self, one);
+    }
     if (index == 0 && !good && !self->end)
         self->end = SEARCH_UNUSABLE;
 }

@@ -154,14 +154,17 @@ static bool add_step(search *self, frontier *moves, int first, int second)
     return true;
 }
 
+static void swap_steps(step *steps, int first, int second)
+{
+    const step moved = steps[first];
+    steps[first] = steps[second];
+    steps[second] = moved;
+}
+
 static void shuffle(rng *from, step *steps, int count)
 {
-    for (int i = count - 1; i > 0; i--) {
-        const int other = tuff__rng_below(from, i + 1);
-        const step moved = steps[i];
-        steps[i] = steps[other];
-        steps[other] = moved;
-    }
+    for (int i = count - 1; i > 0; i--)
+        swap_steps(steps, i, tuff__rng_below(from, i + 1));
 }
 
 /* Puts the move that led to the centre first, since it may help again. */
@@ -209,13 +212,6 @@ static novelty apply_step(search *self, const candidate *centre, step by, candid
     return found;
 }
 
-static void swap_steps(frontier *self, int first, int second)
-{
-    const step moved = self->steps[first];
-    self->steps[first] = self->steps[second];
-    self->steps[second] = moved;
-}
-
 /* Offers that are not taken stay right after the one taken, and are offered again. */
 static bool pick_step(search *self, frontier *moves, int end, candidate *out)
 {
@@ -225,7 +221,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
         const step by = moves->steps[at];
         candidate one;
         if (apply_step(self, &centre, by, &one) != NEW_PROGRAM) {
-            swap_steps(moves, at, moves->next);
+            swap_steps(moves->steps, at, moves->next);
             chosen = chosen == moves->next ? at : chosen;
             moves->next++;
             continue;
@@ -236,7 +232,7 @@ static bool pick_step(search *self, frontier *moves, int end, candidate *out)
         offers = one.cost > 0 ? offers + 1 : STEP_OFFERS;
     }
     if (chosen >= 0)
-        swap_steps(moves, chosen, moves->next++);
+        swap_steps(moves->steps, chosen, moves->next++);
     return commit_offer(self, offers, out);
 }
 

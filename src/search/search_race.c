@@ -215,9 +215,9 @@ static bool has_drifted(const racer *before, const racer *before_by, const racer
     return change > max_drift && change > sqrt(noise);
 }
 
-/* Times the winner once more, alone against the default: the least of several medians underestimates the truth. */
 typedef enum outcome { CONFIRMED, DRIFTED, NOT_FASTER, ENDED } outcome;
 
+/* Times the winner once more, alone against the default: the least of several medians underestimates the truth. */
 static outcome confirm(search *self, race *contest, const racer *winner)
 {
     racer defaults = {.candidate = contest->racers[0].candidate, .is_in = true},
@@ -255,28 +255,30 @@ static void copy_racer(const racer *from, search_result *out)
         out->nanoseconds[i] = from->quartiles[i];
 }
 
+/* Keeps the fastest ones in order; of equally fast ones the first added comes first. */
+static void add_runner_up(search_result *out, const candidate *one, uint64_t nanoseconds)
+{
+    int at = out->runner_up_count;
+    while (at > 0 && out->runner_up_nanoseconds[at - 1] > nanoseconds)
+        at--;
+    if (at == SEARCH_RUNNERS_UP)
+        return;
+    out->runner_up_count += out->runner_up_count < SEARCH_RUNNERS_UP;
+    for (int i = out->runner_up_count - 1; i > at; i--) {
+        out->runners_up[i] = out->runners_up[i - 1];
+        out->runner_up_nanoseconds[i] = out->runner_up_nanoseconds[i - 1];
+    }
+    out->runners_up[at] = one->handle.config;
+    out->runner_up_nanoseconds[at] = nanoseconds;
+}
+
 /* Lists the next best after the winner. The default need not be listed. */
-static void list_runners_up(race *contest, const racer *winner, search_result *out)
+static void list_runners_up(const race *contest, const racer *winner, search_result *out)
 {
     out->runner_up_count = 0;
-    const racer *taken[SEARCH_RUNNERS_UP] = {NULL};
-    for (int place = 0; place < SEARCH_RUNNERS_UP; place++) {
-        const racer *best = NULL;
-        for (int i = 1; i < contest->count; i++) {
-            const racer *one = &contest->racers[i];
-            bool is_free = one != winner && one->count && !one->candidate->rejected;
-            for (int j = 0; j < place; j++)
-                is_free = is_free && one != taken[j];
-            if (is_free && (!best || one->quartiles[1] < best->quartiles[1]))
-                best = one;
-        }
-        if (!best)
-            return;
-        taken[place] = best;
-        out->runners_up[place] = best->candidate->handle.config;
-        out->runner_up_nanoseconds[place] = best->quartiles[1];
-        out->runner_up_count++;
-    }
+    for (const racer *one = contest->racers + 1; one < contest->racers + contest->count; one++)
+        if (one != winner && one->count && !one->candidate->rejected)
+            add_runner_up(out, one->candidate, one->quartiles[1]);
 }
 
 /* Decides a completed race. A winner that fails its last checks gives way to the next. */
@@ -376,20 +378,9 @@ static void fill_spread(const search *self, search_result *out)
 /* Lists the fastest verified candidates other than the default. */
 static void list_tried(const search *self, search_result *out)
 {
-    uint64_t least = 0;
-    while (out->runner_up_count < SEARCH_RUNNERS_UP) {
-        const candidate *best = NULL;
-        for (int i = 1; i < self->candidate_count; i++) {
-            const candidate *one = &self->candidates[i];
-            if (one->verified && !one->rejected && one->nanoseconds > least &&
-                (!best || one->nanoseconds < best->nanoseconds))
-                best = one;
-        }
-        if (!best)
-            return;
-        out->runners_up[out->runner_up_count] = best->handle.config;
-        out->runner_up_nanoseconds[out->runner_up_count++] = least = best->nanoseconds;
-    }
+    for (const candidate *one = self->candidates + 1; one < self->candidates + self->candidate_count; one++)
+        if (one->verified && !one->rejected)
+            add_runner_up(out, one, one->nanoseconds);
 }
 
 static bool is_worth_racing(search *self)
@@ -420,11 +411,12 @@ tuff_status tuff__search_finish(search *self, search_result *out)
 {
     *out = (search_result){0};
     guess(self, out);
-    if (is_worth_racing(self) && self->best == 0 && fabs(self->pace - 1) <= max_drift) {
+    const bool is_worth = is_worth_racing(self);
+    if (is_worth && self->best == 0 && fabs(self->pace - 1) <= max_drift) {
         /* Nothing seemed faster while the clocks were steady, so a race could only find luck. */
         out->is_final = true;
         list_tried(self, out);
-    } else if (is_worth_racing(self)) {
+    } else if (is_worth) {
         const search_stop before = self->end;
         self->end = SEARCH_GOES_ON;
         run_races(self, out);
