@@ -103,7 +103,16 @@ static void set_result(lookup *self, tune_tier tier, const char *candidate, cons
     self->out->record = record;
 }
 
-static const neighbour *find_neighbour(lookup *self, const tune_store *store, hash128 environment, neighbour *scratch)
+/* Returns an environment's text from the first store that has it undamaged, or NULL. */
+static const char *find_environment(const lookup *self, hash128 environment)
+{
+    const char *found = NULL;
+    for (int i = 0; i < self->request->store_count && !found; i++)
+        found = tuff__store_environment(self->request->stores[i], environment);
+    return found;
+}
+
+static const neighbour *find_neighbour(lookup *self, hash128 environment, neighbour *scratch)
 {
     tune_environment parts;
     for (int i = 0; i < self->neighbour_count; i++)
@@ -111,7 +120,7 @@ static const neighbour *find_neighbour(lookup *self, const tune_store *store, ha
             return &self->neighbours[i];
     neighbour *out = self->neighbour_count < MAX_NEIGHBOURS ? &self->neighbours[self->neighbour_count++] : scratch;
     *out = (neighbour){.hash = environment, .like = LIKENESS_NONE};
-    const char *source = tuff__store_environment(store, environment);
+    const char *source = find_environment(self, environment);
     if (tuff__is_same_hash(environment, self->environment)) {
         out->like = LIKENESS_SAME;
     } else if (source && tuff__environment_parse(source, &parts) == TUFF_OK) {
@@ -189,7 +198,7 @@ static void weigh_all(lookup *self)
         for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));) {
             if (record->kind != RECORD_WIN)
                 continue;
-            const neighbour *from = find_neighbour(self, self->request->stores[i], record->environment, &scratch);
+            const neighbour *from = find_neighbour(self, record->environment, &scratch);
             if (tuff__is_same_hash(record->key, self->key))
                 weigh_same_key(self, record, from);
             else
@@ -209,8 +218,7 @@ static const tune_record *find_pin(lookup *self)
     for (int i = 0; i < self->request->store_count; i++)
         for (int at = 0; (record = tuff__store_next(self->request->stores[i], &at));)
             if (record->kind == RECORD_PIN && tuff__is_same_hash(record->key, self->key) &&
-                find_neighbour(self, self->request->stores[i], record->environment, &scratch)->like ==
-                    LIKENESS_OTHER_DRIVER &&
+                find_neighbour(self, record->environment, &scratch)->like == LIKENESS_OTHER_DRIVER &&
                 (!best || record->time > best->time))
                 best = record;
     return best;

@@ -158,6 +158,22 @@ static void tiers_are_asked_in_order(void **state)
     end(&now);
 }
 
+/* The user's store lacks the line of another driver's environment, which the shipped one has. */
+static void any_store_may_describe_an_environment(void **state)
+{
+    (void)state;
+    scene now;
+    begin(&now);
+    char op[TUNE_KEY_SIZE];
+    tune_environment other = fixture_board;
+    snprintf(other.driver, sizeof other.driver, "AMD-APP 23.0");
+    put(now.user, &fixture_board, record_of(RECORD_WIN, &other, tuff__key_text(&fixture_product, op), ROWS(6)));
+    expect(&now, TIER_PORTFOLIO, "", "2 candidates");
+    put_win(now.shipped, &other, &fixture_product, ROWS(7));
+    expect(&now, TIER_OTHER_DRIVER, ROWS(6), "another driver");
+    end(&now);
+}
+
 static void the_default_is_always_there(void **state)
 {
     (void)state;
@@ -615,6 +631,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tiers_are_asked_in_order),
+        TEST(any_store_may_describe_an_environment),
         TEST(the_default_is_always_there),
         TEST(what_may_not_run_is_passed_over),
         TEST(what_was_rejected_elsewhere_is_passed_over),
