@@ -292,7 +292,11 @@ tuff_status tuff__session_open_journal(tuning_session *self)
     char folder[FOLDER_SIZE];
     if (tuff__tune_folder(folder, sizeof folder) != TUFF_OK)
         folder[0] = '\0';
-    return tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal);
+    TRY(tuff__journal_open(folder[0] == '\0' ? NULL : folder, &self->journal));
+    if (tuff__journal_error(self->journal)[0] != '\0')
+        tuff__log(TUFF_LOG_INFO, "tune: a candidate that crashes this process may be tried again: %s",
+                  tuff__journal_error(self->journal));
+    return TUFF_OK;
 }
 
 tuff_status tuff__session_open_device(tuning_session *self)
