@@ -5,7 +5,6 @@
 #endif
 #include "autotune/compile_pool.h"
 
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -219,35 +218,19 @@ static int wanted_threads(const tuning_session *session)
     return wanted > MAX_THREADS ? MAX_THREADS : wanted > 0 ? (int)wanted : 0;
 }
 
-/* Threads are started with all signals blocked: signals are for the program's own threads. */
 static void start_threads(compile_pool *self, int wanted)
 {
-    sigset_t every, before;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
     for (; self->count < wanted; ++self->count) {
         worker *one = &self->workers[self->count];
         *one = (worker){.pool = self, .place = 1 + self->count};
-        if (pthread_create(&one->thread, NULL, run_worker, one) != 0)
+        if (tuff__thread_start(&one->thread, 0, run_worker, one) != 0)
             break;
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static bool init_pool(compile_pool *self)
-{
-    if (tuff__mutex_create(&self->lock) != 0)
-        return false;
-    if (tuff__condition_create(&self->changed) == 0)
-        return true;
-    tuff__mutex_destroy(&self->lock);
-    return false;
 }
 
 static void destroy_pool(compile_pool *self)
 {
-    (void)pthread_cond_destroy(&self->changed);
-    tuff__mutex_destroy(&self->lock);
+    tuff__monitor_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -260,7 +243,7 @@ void tuff__compile_pool_open(tuning_session *session)
     self->session = session;
     self->device = session->measure_device;
     self->limit = tuff__compile_timeout;
-    if (!init_pool(self)) {
+    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return;
     }

@@ -4,11 +4,10 @@
 #endif
 #include "base/parallel.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <unistd.h>
+
+#include "base/thread.h"
 
 enum { MAX_HELPERS = 15 };
 
@@ -36,24 +35,14 @@ static int count_helpers(int count)
     return helpers > 0 ? helpers : 0;
 }
 
-/* Helper threads block all signals, which are for the program's threads. */
-static int start_helpers(loop *self, pthread_t *threads, int wanted)
-{
-    sigset_t every, before;
-    int started = 0;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
-    while (started < wanted && pthread_create(&threads[started], NULL, run_iterations, self) == 0)
-        started++;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 void tuff__parallel(int count, void (*body)(void *user, int index), void *user)
 {
     loop self = {.count = count, .body = body, .user = user};
     pthread_t threads[MAX_HELPERS];
-    const int started = start_helpers(&self, threads, count_helpers(count));
+    const int wanted = count_helpers(count);
+    int started = 0;
+    while (started < wanted && tuff__thread_start(&threads[started], 0, run_iterations, &self) == 0)
+        started++;
     (void)run_iterations(&self);
     for (int i = 0; i < started; i++)
         (void)pthread_join(threads[i], NULL);

@@ -5,8 +5,8 @@
 #include "base/thread.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <time.h>
 
 int tuff__mutex_create(mutex *lock)
@@ -30,6 +30,41 @@ int tuff__condition_create(pthread_cond_t *condition)
 void tuff__mutex_destroy(mutex *lock)
 {
     (void)pthread_mutex_destroy(lock);
+}
+
+int tuff__monitor_create(mutex *lock, pthread_cond_t *changed)
+{
+    int error = tuff__mutex_create(lock);
+    if (error != 0)
+        return error;
+    error = tuff__condition_create(changed);
+    if (error != 0)
+        tuff__mutex_destroy(lock);
+    return error;
+}
+
+void tuff__monitor_destroy(mutex *lock, pthread_cond_t *changed)
+{
+    (void)pthread_cond_destroy(changed);
+    tuff__mutex_destroy(lock);
+}
+
+int tuff__thread_start(pthread_t *out, size_t stack_size, void *(*run)(void *argument), void *argument)
+{
+    pthread_attr_t attributes;
+    sigset_t every, before;
+    int error = pthread_attr_init(&attributes);
+    if (error != 0)
+        return error;
+    if (stack_size > 0)
+        error = pthread_attr_setstacksize(&attributes, stack_size);
+    (void)sigfillset(&every);
+    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
+    if (error == 0)
+        error = pthread_create(out, &attributes, run, argument);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&attributes);
+    return error;
 }
 
 void tuff__lock(mutex *lock)

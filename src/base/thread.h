@@ -3,6 +3,7 @@
 #define TUFF_BASE_THREAD_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -12,6 +13,12 @@ int tuff__mutex_create(mutex *lock); /* 0 on success */
 void tuff__mutex_destroy(mutex *lock);
 /* Creates a condition that waits by the monotonic clock; 0 on success. */
 int tuff__condition_create(pthread_cond_t *condition);
+/* Creates a mutex and a condition, or neither; 0 on success. */
+int tuff__monitor_create(mutex *lock, pthread_cond_t *changed);
+void tuff__monitor_destroy(mutex *lock, pthread_cond_t *changed);
+/* Starts a thread that blocks all signals, which are for the program's own threads. stack_size 0: the default. Returns
+   0 on success. */
+int tuff__thread_start(pthread_t *out, size_t stack_size, void *(*run)(void *argument), void *argument);
 void tuff__lock(mutex *lock);
 void tuff__unlock(mutex *lock);
 void tuff__once(pthread_once_t *once, void (*call)(void));

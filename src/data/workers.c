@@ -4,7 +4,6 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -242,19 +241,15 @@ static void *run_worker(void *state)
 
 tuff_status tuff__workers_start(tuff_loader *self)
 {
-    sigset_t every, before;
     int error = 0;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before); /* signals are for the program's threads */
     for (int i = 0; i < self->options.workers && error == 0; i++) {
         self->workers[i].loader = self;
         tuff__lock(&self->lock);
-        error = pthread_create(&self->workers[i].thread, NULL, run_worker, &self->workers[i]);
+        error = tuff__thread_start(&self->workers[i].thread, 0, run_worker, &self->workers[i]);
         self->workers[i].is_started = error == 0;
         self->running_workers += error == 0;
         tuff__unlock(&self->lock);
     }
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     /* With fewer threads than requested the batches are the same. */
     return self->running_workers > 0 ? TUFF_OK
                                      : FAIL(TUFF_E_OOM_HOST, "loader: cannot start a thread: %s", strerror(error));

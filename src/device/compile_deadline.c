@@ -37,8 +37,7 @@ static void free_job(job *self)
     tuff__free((char *)self->request.text);
     tuff__free(self->cached.data);
     tuff__free(self->made.data);
-    (void)pthread_cond_destroy(&self->changed);
-    (void)pthread_mutex_destroy(&self->lock);
+    tuff__monitor_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -61,16 +60,6 @@ static void *run_job(void *argument)
     return NULL; /* the result of an abandoned job stays with the driver's device, which is never closed */
 }
 
-static bool init_sync(job *self)
-{
-    const bool good = tuff__condition_create(&self->changed) == 0;
-    if (good && pthread_mutex_init(&self->lock, NULL) != 0) {
-        (void)pthread_cond_destroy(&self->changed);
-        return false;
-    }
-    return good;
-}
-
 static job *make_job(const tuff_device *device, const program_request *request, blob cached, bool wants_bytes)
 {
     job *self = tuff__calloc(1, sizeof *self);
@@ -85,7 +74,7 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     if (cached.size > 0)
         self->cached = (blob){tuff__memdup(cached.data, cached.size), cached.size};
     const bool complete = self->request.name && self->request.text && (cached.size == 0 || self->cached.data);
-    if (complete && init_sync(self))
+    if (complete && tuff__monitor_create(&self->lock, &self->changed) == 0)
         return self;
     tuff__free((char *)self->request.name);
     tuff__free((char *)self->request.text);

@@ -5,7 +5,6 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,11 +210,7 @@ static tuff_status copy_request(tuff_checkpoint_writer *self, const char *path, 
 /* If no thread can be started, saves at once. */
 static void start_thread(tuff_checkpoint_writer *self)
 {
-    sigset_t all_signals, before;
-    (void)sigfillset(&all_signals);
-    (void)pthread_sigmask(SIG_SETMASK, &all_signals, &before); /* leaves signals to the program's threads */
-    self->is_saving = pthread_create(&self->thread, NULL, run_save, self) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    self->is_saving = tuff__thread_start(&self->thread, 0, run_save, self) == 0;
     if (!self->is_saving)
         (void)run_save(self);
 }

@@ -4,10 +4,8 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -31,8 +29,7 @@ bool tuff__background_is_stopped(background *self)
 
 void tuff__background_sleep(background *self, uint64_t nanoseconds)
 {
-    const uint64_t until = tuff__nanoseconds() + nanoseconds, second = UINT64_C(1000000000);
-    const struct timespec deadline = {(time_t)(until / second), (long)(until % second)};
+    const struct timespec deadline = tuff__time_after(nanoseconds);
     tuff__lock(&self->lock);
     if (!self->stop)
         (void)pthread_cond_timedwait(&self->changed, &self->lock, &deadline);
@@ -211,24 +208,13 @@ static void end_all(void)
     tuff__unlock(&registry.lock);
 }
 
-/* Signals are blocked in the new thread, so that they go to the program's threads. */
-static int create_thread(background *self)
-{
-    sigset_t every, before;
-    (void)sigfillset(&every);
-    (void)pthread_sigmask(SIG_SETMASK, &every, &before);
-    const int error = pthread_create(&self->thread, NULL, run_tuning, self);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
 /* Called after the device was opened, so that end_all runs before the exit handlers that its driver registered. */
 static bool run_thread(background *self)
 {
     tuff__lock(&registry.lock);
     registry.is_registered = registry.is_registered || atexit(end_all) == 0;
     registry.process = getpid();
-    const bool runs = registry.is_registered && create_thread(self) == 0;
+    const bool runs = registry.is_registered && tuff__thread_start(&self->thread, 0, run_tuning, self) == 0;
     self->is_joined = !runs;
     if (runs) {
         self->next_in_list = registry.first;
@@ -238,46 +224,13 @@ static bool run_thread(background *self)
     return runs;
 }
 
-static bool create_locks(background *self)
-{
-    const bool good = tuff__condition_create(&self->changed) == 0;
-    if (good && tuff__mutex_create(&self->lock) != 0) {
-        (void)pthread_cond_destroy(&self->changed);
-        return false;
-    }
-    return good;
-}
-
-static void destroy_locks(background *self)
-{
-    (void)pthread_cond_destroy(&self->changed);
-    tuff__mutex_destroy(&self->lock);
-}
-
-static bool yield(void *state, bool is_between)
-{
-    return tuff__background_yield(state, is_between);
-}
-
-static void publish(void *state)
-{
-    tuff__background_publish(state);
-}
-
-static bool is_stopped(void *state)
-{
-    return tuff__background_is_stopped(state);
-}
-
-static void unlock_device(void *state)
-{
-    tuff__background_unlock_device(state);
-}
-
 static tuff_status initialize(background *self, tuff_plan *plan, const tuff_compile_options *options)
 {
-    const worker_host host = {
-        .yield = yield, .publish = publish, .is_stopped = is_stopped, .unlock_device = unlock_device, .self = self};
+    const worker_host host = {.yield = tuff__background_yield,
+                              .publish = tuff__background_publish,
+                              .is_stopped = tuff__background_is_stopped,
+                              .unlock_device = tuff__background_unlock_device,
+                              .self = self};
     self->plan = plan;
     self->has_persistent_kernel = plan->executable.persistent.commands != NULL;
     self->options = *options;
@@ -290,15 +243,9 @@ static tuff_status initialize(background *self, tuff_plan *plan, const tuff_comp
         if (self->log == NULL)
             return TUFF_E_OOM_HOST;
     }
-    self->tuning_session = (tuning_session){.fusion = &plan->fusion,
-                                            .options = &self->options,
-                                            .device = plan->device,
-                                            .log = -1,
-                                            .is_background = true,
-                                            .user = self};
-    tuff__environment_from_info(tuff__device_info(plan->device), &self->tuning_session.environment);
-    TRY(tuff__worker_create(&self->tuning_session, &plan->passes.chosen, &host, &self->worker));
-    return TUFF_OK;
+    self->tuning_session = (tuning_session){
+        .fusion = &plan->fusion, .options = &self->options, .device = plan->device, .log = -1, .is_background = true};
+    return tuff__worker_create(&self->tuning_session, &plan->passes.chosen, &host, &self->worker);
 }
 
 static void unlink_from_list(background *self)
@@ -330,7 +277,7 @@ static void free_all(void *state)
     tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);
-    destroy_locks(self);
+    tuff__monitor_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -357,7 +304,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     background *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    if (!create_locks(self)) {
+    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return FAIL(TUFF_E_OOM_HOST, "compile: cannot create a lock: out of memory");
     }

@@ -10,19 +10,20 @@
 #include "autotune/session.h"
 
 typedef struct worker worker;
+struct background;
 
 /* Callbacks to the caller that waits for a worker. Each may be NULL; a compilation that just waits needs none. */
 typedef struct worker_host {
     /* Called between two steps of the worker. Returns when the worker may use the device, after adding the time that it
        waited to the session's deadlines; returns false if the worker must stop. is_between: no candidate is in
        progress. */
-    bool (*yield)(void *self, bool is_between);
+    bool (*yield)(struct background *self, bool is_between);
     /* The session's statistics changed. */
-    void (*publish)(void *self);
-    bool (*is_stopped)(void *self);
+    void (*publish)(struct background *self);
+    bool (*is_stopped)(struct background *self);
     /* The worker that held the device's lock is gone, or is about to be replaced. */
-    void (*unlock_device)(void *self);
-    void *self;
+    void (*unlock_device)(struct background *self);
+    struct background *self;
 } worker_host;
 
 /* A worker's task, as the message BEGIN carries it. Pointers of a received job point into the message. */

@@ -5,8 +5,6 @@
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
-#include <signal.h>
-
 #include "base/alloc.h"
 #include "base/thread.h"
 #include "device/opencl/api.h"
@@ -26,8 +24,7 @@ struct wait_thread {
 
 static void destroy(wait_thread *self)
 {
-    tuff__mutex_destroy(&self->lock);
-    (void)pthread_cond_destroy(&self->changed);
+    tuff__monitor_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -61,41 +58,18 @@ static void *serve(void *argument)
     return NULL;
 }
 
-/* Kernels run on this thread's stack, hence its size. Signals are left to the program's threads. */
-static int start_thread(wait_thread *self)
-{
-    enum { STACK_SIZE = 8 << 20 };
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int error = pthread_attr_init(&attributes);
-    if (error != 0)
-        return error;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    if (error == 0)
-        error = pthread_create(&self->thread, &attributes, serve, self);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    (void)pthread_attr_destroy(&attributes);
-    return error;
-}
-
 /* Returns NULL on failure: work is done all the same, on one core less. */
 static wait_thread *create(void)
 {
+    enum { STACK_SIZE = 8 << 20 }; /* kernels run on this thread's stack */
     wait_thread *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return NULL;
-    if (tuff__mutex_create(&self->lock) != 0) {
+    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return NULL;
     }
-    if (tuff__condition_create(&self->changed) != 0) {
-        tuff__mutex_destroy(&self->lock);
-        tuff__free(self);
-        return NULL;
-    }
-    if (start_thread(self) != 0) {
+    if (tuff__thread_start(&self->thread, STACK_SIZE, serve, self) != 0) {
         destroy(self);
         return NULL;
     }
