@@ -19,7 +19,7 @@
 #include "tunedb/kernel_hash.h"
 
 /* Increase this with every change of the contents of messages. */
-#define IPC_VERSION 2
+#define IPC_VERSION 3
 enum { HEAD_SIZE = 12 };
 
 static tuff_status fail_closed(void)

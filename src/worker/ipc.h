@@ -19,14 +19,12 @@ typedef enum ipc_kind {
     IPC_UNLOCK_DEVICE,
     /* u32 task, u64 nanoseconds for it, u64 nanoseconds for later tasks, u32 keys wanted, u32 keys done. */
     IPC_MEASURE,
-    /* u32 status, text of an error, bool whether the device was lost, u32 keys done, bool whether measured, u32 tier,
-       text of the choice, stats. */
-    IPC_MEASURED,
-    /* All keys of the graph: u64 nanoseconds. MEASURED_ALL: u32 status, text of an error, bool whether the device was
-       lost, stats; then u32 key count, and for each key two u64 of its hash, bool whether measured, u32 tier, text of
-       the choice. */
+    /* All keys of the graph: u64 nanoseconds. */
     IPC_MEASURE_ALL,
-    IPC_MEASURED_ALL,
+    /* The reply to both: u32 status, text of an error, bool whether the device was lost, u32 keys done, stats; then u32
+       key count, and for each key in the order of the tasks bool whether measured, u32 tier, text of the choice. If the
+       device was lost, the choices may be missing. */
+    IPC_MEASURED,
     /* Compiles a program into the cache: text name, text source, u32 buffers, words, local size, subgroup size. The
        reply is REPLY with a bool. */
     IPC_COMPILE,

@@ -359,48 +359,86 @@ tuff_status tuff__worker_start(worker *self)
     return TUFF_OK;
 }
 
-typedef struct finding {
-    tuff_status status;
-    bool lost;
-} finding;
-
-static tuff_status read_measured(worker *self, tuning_task *task, byte_reader *from, finding *out)
-{
-    char error[TUFF_ERROR_SIZE], candidate[4096];
+/* A worker's choice for a key. */
+typedef struct key_choice {
+    bool was_measured;
+    tune_tier tier;
     tune_config chosen;
-    tuff_tune_stats now;
+} key_choice;
+
+typedef struct report {
+    tuff_status status;
+    char error[TUFF_ERROR_SIZE];
+    bool lost;
+    tuff_tune_stats stats;
+    key_choice *all; /* owned; of all tasks of the session, unless the device was lost */
+} report;
+
+static tuff_status read_choice(byte_reader *from, key_choice *out)
+{
+    char candidate[4096];
+    out->was_measured = tuff__get_bool(from);
+    out->tier = (tune_tier)tuff__get_below(from, TIER_DEFAULT + 1);
+    tuff__get_text(from, candidate, sizeof candidate);
+    return tuff__config_parse(candidate, &out->chosen);
+}
+
+static tuff_status read_report(worker *self, byte_reader *from, report *out)
+{
+    enum { LEAST = 1 + 4 };
     out->status = (tuff_status)tuff__get_u32(from);
-    tuff__get_text(from, error, sizeof error);
+    tuff__get_text(from, out->error, sizeof out->error);
     out->lost = tuff__get_bool(from);
     self->session->keys_done = (int)tuff__get_u32(from);
-    const bool was_measured = tuff__get_bool(from);
-    const int tier = tuff__get_below(from, TIER_DEFAULT + 1);
-    tuff__get_text(from, candidate, sizeof candidate);
-    read_stats(self, from, &now);
+    read_stats(self, from, &out->stats);
+    const int count = tuff__get_count(from, LEAST);
+    out->all = tuff__calloc((size_t)count + 1, sizeof *out->all);
+    if (out->all == NULL)
+        return TUFF_E_OOM_HOST;
+    for (int i = 0; i < count; ++i)
+        TRY(read_choice(from, &out->all[i]));
     TRY(tuff__reader_status(from, "the worker's results"));
-    TRY(tuff__config_parse(candidate, &chosen));
-    task->chosen = chosen;
-    task->tier = (tune_tier)tier;
-    task->was_measured |= was_measured;
-    if (out->status != TUFF_OK)
-        (void)FAIL(out->status, "%s", error);
+    if (count != self->session->task_count && !out->lost)
+        return FAIL(TUFF_E_FORMAT, "the worker's results are for %d keys", count);
     return TUFF_OK;
 }
 
-static tuff_status call_measure(worker *self, tuning_task *task, uint64_t budget, finding *out)
+/* Sends a call to measure, whose body is freed, and receives the report. */
+static tuff_status call_measure(worker *self, ipc_kind kind, text *body, report *out)
 {
     byte_reader from;
+    const tuff_status status = tuff__ipc_send(self->process.fd, kind, body);
+    tuff__text_free(body);
+    TRY(status);
+    TRY(expect(self, IPC_MEASURED, &from));
+    return read_report(self, &from, out);
+}
+
+static tuff_status call_measure_task(worker *self, const tuning_task *task, uint64_t budget, report *out)
+{
     text body = {0};
     tuff__put_u32(&body, (uint32_t)(task - self->session->tasks));
     tuff__put_u64(&body, budget);
     tuff__put_u64(&body, self->session->remaining_budget);
     tuff__put_u32(&body, (uint32_t)self->session->keys_wanted);
     tuff__put_u32(&body, (uint32_t)self->session->keys_done);
-    tuff_status status = tuff__ipc_send(self->process.fd, IPC_MEASURE, &body);
-    tuff__text_free(&body);
-    TRY(status);
-    TRY(expect(self, IPC_MEASURED, &from));
-    return read_measured(self, task, &from, out);
+    return call_measure(self, IPC_MEASURE, &body, out);
+}
+
+static tuff_status call_measure_all(worker *self, uint64_t budget, report *out)
+{
+    text body = {0};
+    tuff__put_u64(&body, budget);
+    return call_measure(self, IPC_MEASURE_ALL, &body, out);
+}
+
+/* The worker has the same tasks in the same order: BEGIN proved that. */
+static void adopt_choice(const report *from, tuning_task *task)
+{
+    const key_choice *found = &from->all[task - task->session->tasks];
+    task->chosen = found->chosen;
+    task->tier = found->tier;
+    task->was_measured |= found->was_measured;
 }
 
 static void log_worker_end(const char *subject, tuff_status why, int status)
@@ -465,15 +503,18 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
 {
     self->session->begin = tuff__nanoseconds();
     for (;;) {
-        finding found = {.status = TUFF_OK};
+        report found = {.all = NULL};
         const uint64_t spent = tuff__nanoseconds() - self->session->begin; /* by workers that died */
-        const tuff_status status = call_measure(self, task, spent < budget ? budget - spent : 0, &found);
+        const tuff_status status = call_measure_task(self, task, spent < budget ? budget - spent : 0, &found);
+        if (status == TUFF_OK && !found.lost)
+            adopt_choice(&found, task);
+        tuff__free(found.all);
         if (status == TUFF_E_OOM_HOST)
             return status;
         if (status == TUFF_OK && found.lost)
             return replace(self);
         if (status == TUFF_OK)
-            return found.status;
+            return found.status == TUFF_OK ? TUFF_OK : FAIL(found.status, "%s", found.error);
         TRY(handle_death(self, task->text, status));
         TRY(restart(self));
         if (self->gave_up || tuff__nanoseconds() - self->session->begin >= budget || !yield(self, true))
@@ -482,88 +523,15 @@ tuff_status tuff__worker_measure_task(worker *self, tuning_task *task, uint64_t 
     }
 }
 
-/* A worker's choice for a key. */
-typedef struct key_finding {
-    hash128 key;
-    bool was_measured;
-    tune_tier tier;
-    tune_config chosen;
-} key_finding;
-
-typedef struct report {
-    tuff_status status;
-    char error[TUFF_ERROR_SIZE];
-    bool lost;
-    tuff_tune_stats stats;
-    key_finding *all; /* owned */
-    int count;
-} report;
-
-static tuff_status read_key_finding(byte_reader *from, key_finding *out)
-{
-    char candidate[4096];
-    out->key.low = tuff__get_u64(from);
-    out->key.high = tuff__get_u64(from);
-    out->was_measured = tuff__get_bool(from);
-    out->tier = (tune_tier)tuff__get_below(from, TIER_DEFAULT + 1);
-    tuff__get_text(from, candidate, sizeof candidate);
-    return tuff__config_parse(candidate, &out->chosen);
-}
-
-static tuff_status read_report(worker *self, byte_reader *from, report *out)
-{
-    enum { LEAST = 8 + 8 + 1 + 4 };
-    out->status = (tuff_status)tuff__get_u32(from);
-    tuff__get_text(from, out->error, sizeof out->error);
-    out->lost = tuff__get_bool(from);
-    read_stats(self, from, &out->stats);
-    out->count = tuff__get_count(from, LEAST);
-    out->all = tuff__calloc((size_t)out->count + 1, sizeof *out->all);
-    if (out->all == NULL)
-        return TUFF_E_OOM_HOST;
-    for (int i = 0; i < out->count; ++i)
-        TRY(read_key_finding(from, &out->all[i]));
-    return tuff__reader_status(from, "the worker's results");
-}
-
-static tuff_status call_measure_all(worker *self, uint64_t budget, report *out)
-{
-    byte_reader from;
-    text body = {0};
-    tuff__put_u64(&body, budget);
-    const tuff_status status = tuff__ipc_send(self->process.fd, IPC_MEASURE_ALL, &body);
-    tuff__text_free(&body);
-    TRY(status);
-    TRY(expect(self, IPC_MEASURED_ALL, &from));
-    return read_report(self, &from, out);
-}
-
-/* Takes over the choice for a task; returns false if the worker does not know its key. */
-static bool adopt_choice(const report *from, tuning_task *task)
-{
-    for (int i = 0; i < from->count; ++i) {
-        const key_finding *found = &from->all[i];
-        if (!tuff__is_same_hash(found->key, task->hash))
-            continue;
-        task->chosen = found->chosen;
-        task->tier = found->tier;
-        task->was_measured = found->was_measured;
-        task->wants_measuring = false;
-        return true;
-    }
-    return false;
-}
-
 static tuff_status adopt_report(tuning_session *session, const report *from)
 {
-    bool is_complete = true;
     TRY(tuff__session_refresh(session));
-    for (int i = 0; i < session->task_count; ++i)
-        is_complete &= adopt_choice(from, &session->tasks[i]);
-    if (is_complete) {
-        memcpy(session->stats.hits, from->stats.hits, sizeof session->stats.hits);
-        memcpy(session->stats.misses, from->stats.misses, sizeof session->stats.misses);
+    for (int i = 0; i < session->task_count; ++i) {
+        adopt_choice(from, &session->tasks[i]);
+        session->tasks[i].wants_measuring = false;
     }
+    memcpy(session->stats.hits, from->stats.hits, sizeof session->stats.hits);
+    memcpy(session->stats.misses, from->stats.misses, sizeof session->stats.misses);
     return TUFF_OK;
 }
 

@@ -85,23 +85,17 @@ static void send_text(ipc_kind kind, const char *subject)
     tuff__text_free(&body);
 }
 
-static void send_lost_result(ipc_kind kind)
+static void send_lost_result(void)
 {
     const tuff_tune_stats stats = {.measured = 1};
     text body = {0};
     tuff__put_u32(&body, TUFF_OK);
     tuff__put_text(&body, "");
     tuff__put_u8(&body, true);
-    if (kind == IPC_MEASURED) {
-        tuff__put_u32(&body, 1);
-        tuff__put_u8(&body, false);
-        tuff__put_u32(&body, TIER_DEFAULT);
-        tuff__put_text(&body, "");
-    }
+    tuff__put_u32(&body, 1);
     tuff__put_bytes(&body, &stats, sizeof stats);
-    if (kind == IPC_MEASURED_ALL)
-        tuff__put_u32(&body, 0);
-    (void)tuff__ipc_send(STDIN_FILENO, kind, &body);
+    tuff__put_u32(&body, 0);
+    (void)tuff__ipc_send(STDIN_FILENO, IPC_MEASURED, &body);
     tuff__text_free(&body);
 }
 
@@ -120,13 +114,10 @@ static int play_worker(const char *fault)
             send_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
         else if (in.kind == IPC_LOCK_DEVICE)
             (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
-        else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) {
-            const ipc_kind reply = in.kind == IPC_MEASURE ? IPC_MEASURED : IPC_MEASURED_ALL;
-            if (strcmp(fault, "lost") == 0)
-                send_lost_result(reply);
-            else
-                send_text(reply, "nothing of what was asked for");
-        }
+        else if ((in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) && strcmp(fault, "lost") == 0)
+            send_lost_result();
+        else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL)
+            send_text(IPC_MEASURED, "nothing of what was asked for");
     tuff__text_free(&yes);
     tuff__ipc_free(&in);
     return 0;

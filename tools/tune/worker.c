@@ -287,6 +287,30 @@ static int reply_to_begin(server *self)
     return status == TUFF_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
+static void write_choice(text *out, const tuning_task *task)
+{
+    text chosen = {0};
+    tuff__config_format(&task->chosen, &chosen);
+    tuff__put_u8(out, task->was_measured);
+    tuff__put_u32(out, task->tier);
+    tuff__put_text(out, tuff__text_get(&chosen));
+    tuff__text_free(&chosen);
+}
+
+static void reply_measured(const tuning_session *session, tuff_status status)
+{
+    text body = {0};
+    tuff__put_u32(&body, status);
+    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
+    tuff__put_u8(&body, session->lost);
+    tuff__put_u32(&body, (uint32_t)session->keys_done);
+    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
+    tuff__put_u32(&body, (uint32_t)session->task_count);
+    for (int i = 0; i < session->task_count; i++)
+        write_choice(&body, &session->tasks[i]);
+    send_and_free(IPC_MEASURED, &body);
+}
+
 static void measure(server *self)
 {
     tuning_session *session = &self->session;
@@ -298,32 +322,7 @@ static void measure(server *self)
     session->keys_done = (int)tuff__get_u32(&from);
     if (from.failed)
         exit_now();
-    tuning_task *one = &session->tasks[index];
-    const tuff_status status = tuff__session_measure_one(one, budget);
-    text body = {0}, chosen = {0};
-    tuff__config_format(&one->chosen, &chosen);
-    tuff__put_u32(&body, status);
-    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    tuff__put_u8(&body, session->lost);
-    tuff__put_u32(&body, (uint32_t)session->keys_done);
-    tuff__put_u8(&body, one->was_measured);
-    tuff__put_u32(&body, one->tier);
-    tuff__put_text(&body, tuff__text_get(&chosen));
-    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
-    tuff__text_free(&chosen);
-    send_and_free(IPC_MEASURED, &body);
-}
-
-static void write_finding(text *out, const tuning_task *task)
-{
-    text chosen = {0};
-    tuff__config_format(&task->chosen, &chosen);
-    tuff__put_u64(out, task->hash.low);
-    tuff__put_u64(out, task->hash.high);
-    tuff__put_u8(out, task->was_measured);
-    tuff__put_u32(out, task->tier);
-    tuff__put_text(out, tuff__text_get(&chosen));
-    tuff__text_free(&chosen);
+    reply_measured(session, tuff__session_measure_one(&session->tasks[index], budget));
 }
 
 static void measure_all(server *self)
@@ -334,16 +333,7 @@ static void measure_all(server *self)
     session->begin = tuff__nanoseconds();
     if (from.failed)
         exit_now();
-    const tuff_status status = tuff__session_measure_all(session);
-    text body = {0};
-    tuff__put_u32(&body, status);
-    tuff__put_text(&body, status == TUFF_OK ? "" : tuff_error());
-    tuff__put_u8(&body, session->lost);
-    tuff__put_bytes(&body, &session->stats, sizeof session->stats);
-    tuff__put_u32(&body, (uint32_t)session->task_count);
-    for (int i = 0; i < session->task_count; i++)
-        write_finding(&body, &session->tasks[i]);
-    send_and_free(IPC_MEASURED_ALL, &body);
+    reply_measured(session, tuff__session_measure_all(session));
 }
 
 /* Compiles a program into the cache, where the program that is served finds it. */
@@ -358,12 +348,11 @@ static void compile(server *self)
     const char *found = tuff__get_bytes(&from, &size);
     text kernel = {0};
     tuff__text_add_bytes(&kernel, found, size);
-    const program_request request = {.name = name,
-                                     .text = tuff__text_get(&kernel),
-                                     .buffer_count = (int)tuff__get_u32(&from),
-                                     .word_count = (int)tuff__get_u32(&from),
-                                     .local_size = tuff__get_u32(&from),
-                                     .subgroup_size = tuff__get_u32(&from)};
+    program_request request = {.name = name, .text = tuff__text_get(&kernel)};
+    request.buffer_count = (int)tuff__get_u32(&from);
+    request.word_count = (int)tuff__get_u32(&from);
+    request.local_size = tuff__get_u32(&from);
+    request.subgroup_size = tuff__get_u32(&from);
     const bool good = !from.failed && !kernel.failed && tuff__program_get(self->device, &request, &made) == TUFF_OK;
     if (good) {
         tuff__programs_store(self->device, &made, 1, true, UINT64_MAX);
