@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "autotune/compile_pool.h"
 #include "autotune/lowered.h"
-#include "compile/subgraph.h"
 #include "measure/oracle.h"
 #include "autotune/session.h"
 #include "autotune/guard.h"
@@ -120,20 +119,6 @@ static tuff_status enter_step(const tuning_task *task, const search_candidate *c
     return status == TUFF_E_IO ? TUFF_OK : status; /* surviving a crash of the machine is not worth giving up tuning */
 }
 
-static tuff_status make_test_buffers(tuning_task *task)
-{
-    subgraph *whole;
-    tuning_session *self = task->session;
-    TRY(tuff__test_buffers_create(tuff__session_device(self), self->fusion, task->task, room_for_buffers(self),
-                                  &task->test_buffers));
-    const tuff_status status = tuff__subgraph_create(self->fusion, task->task, &whole);
-    if (status == TUFF_OK && tuff__subgraph_is_exact(whole))
-        tuff__test_buffers_expect_exact(task->test_buffers);
-    if (status == TUFF_OK)
-        tuff__subgraph_destroy(whole);
-    return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
-}
-
 /* Reserves the size of the pool for the first candidate. If there is no room, weights stay in the caches. */
 static cache_flush_pool *flush_pool_of(tuning_session *self)
 {
@@ -154,35 +139,38 @@ static void expect_candidate(void *state, const search_candidate *candidate)
     tuff__compile_pool_expect(state, candidate);
 }
 
-/* Runs the default while a GPU waits for a compiler, so that its clocks do not drop. Only if runs are short. */
+/* Runs the default, which is always in slot 0, while a GPU waits for a compiler, so that its clocks do not drop. Only if
+   runs are short. */
 static void keep_gpu_busy(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);
     const search_candidate defaults = {.slot = 0};
-    for (int i = 0; i < SEARCH_SLOTS && task->default_nanoseconds < short_run; ++i)
-        if (task->slots[i] != NULL && task->has_run[i]) {
-            if (enter_step(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
-                (void)tuff__candidate_run_once(task->slots[i]);
-            task->session->last_run = tuff__nanoseconds();
-            tuff__journal_leave(task->session->journal);
-            return;
-        }
+    if (task->slots[0] == NULL || !task->has_run[0] || task->default_nanoseconds >= short_run)
+        return;
+    if (enter_step(task, &defaults, JOURNAL_BENCH, false) == TUFF_OK)
+        (void)tuff__candidate_run_once(task->slots[0]);
+    task->session->last_run = tuff__nanoseconds();
+    tuff__journal_leave(task->session->journal);
 }
 
 /* Places the launches on the task's test buffers, compiles what no thread compiled, and records the run. Takes
    ownership of lowered; NULL: not lowered yet. */
 static tuff_status create_run(tuning_task *task, const search_candidate *candidate, lowered_candidate *lowered)
 {
-    tuff_status status = task->test_buffers == NULL ? make_test_buffers(task) : TUFF_OK;
+    tuning_session *self = task->session;
+    tuff_status status = TUFF_OK;
+    if (task->test_buffers == NULL)
+        status = tuff__test_buffers_create(tuff__session_device(self), self->fusion, task->task, room_for_buffers(self),
+                                           &task->test_buffers);
     const uint64_t before = task->test_buffers == NULL ? 0 : tuff__test_buffers_size(task->test_buffers);
     if (status == TUFF_OK && lowered == NULL)
         status = tuff__lowered_get(task, &candidate->config, &lowered);
     if (status == TUFF_OK)
-        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(task->session),
+        status = tuff__candidate_run_create(&lowered->launches, task->test_buffers, flush_pool_of(self),
                                             &task->slots[candidate->slot]);
     tuff__lowered_free(lowered);
     if (task->test_buffers != NULL)
-        task->session->test_buffers_size += tuff__test_buffers_size(task->test_buffers) - before;
+        self->test_buffers_size += tuff__test_buffers_size(task->test_buffers) - before;
     return status;
 }
 

@@ -91,6 +91,9 @@ void tuff__storage_mark_imported(storage *storage);
 void tuff__storage_touch(storage *storage); /* raises the version */
 tuff_status tuff__storage_write(tuff_device *device, storage *storage, uint64_t offset, const void *data,
                                 uint64_t size);
+/* Repeats a pattern over a range. */
+tuff_status tuff__storage_fill(tuff_device *device, storage *storage, uint64_t offset, uint64_t size,
+                               const void *pattern, size_t period);
 tuff_status tuff__storage_read(tuff_device *device, storage *storage, uint64_t offset, void *data, uint64_t size);
 
 /* Enqueues a copy of device memory after everything submitted earlier. Ranges of one storage do not overlap. */
@@ -183,6 +186,10 @@ tuff_status tuff__submit_prepared(tuff_device *device, const prepared_submission
 int tuff__refused_dispatch(tuff_device *device, const recording *recorded);
 tuff_status tuff__wait(tuff_device *device);
 tuff_status tuff__timestamps(tuff_device *device, recording *recording, uint64_t *nanoseconds);
+/* Submits a recording, waits for it, and gets the times of its commands; *has_stamps is false if the device has no
+   clock. *passed: the time of all by the host's clock. */
+tuff_status tuff__submit_timed(tuff_device *device, recording *recording, uint64_t *stamps, bool *has_stamps,
+                               uint64_t *passed);
 /* Returns when each command began, in nanoseconds since the first one did. */
 tuff_status tuff__start_times(tuff_device *device, recording *recording, uint64_t *nanoseconds);
 

@@ -397,6 +397,21 @@ tuff_status tuff__storage_write(tuff_device *device, storage *memory, uint64_t o
     return tuff__device_end_work(device, status);
 }
 
+tuff_status tuff__storage_fill(tuff_device *device, storage *memory, uint64_t offset, uint64_t size,
+                               const void *pattern, size_t period)
+{
+    enum { AT_ONCE = 1 << 20 };
+    const uint64_t wanted = (size < AT_ONCE ? size : AT_ONCE) / period + 1, length = wanted * period;
+    char *block = tuff__alloc((size_t)length);
+    tuff_status status = block ? TUFF_OK : TUFF_E_OOM_HOST;
+    for (uint64_t i = 0; i < wanted && block; i++)
+        memcpy(block + i * period, pattern, period);
+    for (uint64_t at = 0; at < size && status == TUFF_OK; at += length)
+        status = tuff__storage_write(device, memory, offset + at, block, size - at < length ? size - at : length);
+    tuff__free(block);
+    return status;
+}
+
 tuff_status tuff__storage_read(tuff_device *device, storage *memory, uint64_t offset, void *data, uint64_t size)
 {
     TRY(check_range(memory, offset, size));

@@ -190,6 +190,18 @@ tuff_status tuff__timestamps(tuff_device *device, recording *record, uint64_t *n
     return tuff__device_end(device, device->driver->timestamps(device->handle, record->driver, nanoseconds));
 }
 
+tuff_status tuff__submit_timed(tuff_device *device, recording *record, uint64_t *stamps, bool *has_stamps,
+                               uint64_t *passed)
+{
+    const uint64_t begin = tuff__nanoseconds();
+    TRY(tuff__submit(device, record));
+    TRY(tuff__wait(device));
+    *passed = tuff__nanoseconds() - begin;
+    const tuff_status status = tuff__timestamps(device, record, stamps);
+    *has_stamps = status == TUFF_OK;
+    return status == TUFF_E_UNSUPPORTED ? TUFF_OK : status;
+}
+
 tuff_status tuff__start_times(tuff_device *device, recording *record, uint64_t *nanoseconds)
 {
     if (record->count == 0)

@@ -35,20 +35,13 @@ void tuff__cache_flush_pool_free(cache_flush_pool *self)
 
 tuff_status tuff__cache_flush_pool_fill(tuff_device *device, cache_flush_pool *self)
 {
-    enum { AT_ONCE = 1 << 18 };
     /* 1 as f16, less than 0.01 as f32 and bf16. */
     static const uint32_t number = 0x3C003C00;
     if (self->memory != NULL || self->size == 0)
         return TUFF_OK;
-    uint32_t *block = tuff__alloc(AT_ONCE);
-    for (size_t i = 0; i < AT_ONCE / sizeof number && block != NULL; ++i)
-        block[i] = number;
-    const uint64_t size = self->size;
-    tuff_status status = block == NULL ? FAIL(TUFF_E_OOM_HOST, "out of memory for filling the pool of cold weights")
-                                       : tuff__storage_create(device, size, false, &self->memory);
-    for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
-        status = tuff__storage_write(device, self->memory, at, block, size - at < AT_ONCE ? size - at : AT_ONCE);
-    tuff__free(block);
+    tuff_status status = tuff__storage_create(device, self->size, false, &self->memory);
+    if (status == TUFF_OK)
+        status = tuff__storage_fill(device, self->memory, 0, self->size, &number, sizeof number);
     if (status != TUFF_OK)
         tuff__cache_flush_pool_free(self);
     return status;
@@ -63,11 +56,6 @@ static bool is_written(const command *commands, int count, const driver_buffer *
     return false;
 }
 
-static bool is_float(tuff_dtype dtype)
-{
-    return dtype == TUFF_F32 || dtype == TUFF_F16 || dtype == TUFF_BF16;
-}
-
 /* Indices are not weights: what kernels do depends on their values. */
 static bool is_array(const executable *self, const driver_buffer *buffer)
 {
@@ -77,7 +65,7 @@ static bool is_array(const executable *self, const driver_buffer *buffer)
         const memory_buffer *one = &self->launches.buffers[id];
         if (one->storage == NULL || tuff__storage_buffer(one->storage) != buffer)
             continue;
-        if (graph->nodes[id]->op != OP_ARRAY || !is_float(one->dtype))
+        if (graph->nodes[id]->op != OP_ARRAY || !tuff__dtype_is_float(one->dtype))
             return false;
         found = true;
     }

@@ -90,20 +90,11 @@ static tuff_status next_recording(candidate_run *self, recording **out)
    results instead. */
 static tuff_status poison_scratch(const launch_list *list)
 {
-    enum { AT_ONCE = 1 << 16 };
     static const uint32_t poison = 0x7FE1DEAD;
-    uint32_t *block = tuff__alloc(AT_ONCE);
-    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    for (size_t i = 0; i < AT_ONCE / sizeof poison && block != NULL; ++i)
-        block[i] = poison;
-    for (int i = 0; i < list->block_count && status == TUFF_OK; ++i) {
-        const uint64_t size = tuff__storage_size(list->blocks[i]);
-        for (uint64_t at = 0; at < size && status == TUFF_OK; at += AT_ONCE)
-            status = tuff__storage_write(list->device, list->blocks[i], at, block,
-                                         size - at < AT_ONCE ? size - at : AT_ONCE);
-    }
-    tuff__free(block);
-    return status;
+    for (int i = 0; i < list->block_count; ++i)
+        TRY(tuff__storage_fill(list->device, list->blocks[i], 0, tuff__storage_size(list->blocks[i]), &poison,
+                               sizeof poison));
+    return TUFF_OK;
 }
 
 static tuff_status build(candidate_run *self, test_buffers *buffers)
@@ -114,7 +105,6 @@ static tuff_status build(candidate_run *self, test_buffers *buffers)
     TRY(tuff__executable_record(&self->executable, NULL));
     if (self->executable.setup != NULL)
         TRY(tuff__submit(self->device, self->executable.setup));
-    self->places = 1;
     tuff__cache_flush_find(&self->executable, &self->weights);
     self->places = tuff__cache_flush_places(&self->weights, self->pool);
     if (self->places > 1 && tuff__cache_flush_pool_fill(self->device, self->pool) != TUFF_OK) {
@@ -163,15 +153,10 @@ static tuff_status time_once(candidate_run *self, uint64_t *nanoseconds)
     recording *timed;
     TRY(next_recording(self, &timed));
     set_timeout(self, self->expected * (uint64_t)self->repeats);
-    const uint64_t begin = tuff__nanoseconds();
-    uint64_t sum = 0;
-    TRY(tuff__submit(self->device, timed));
-    TRY(tuff__wait(self->device));
-    const uint64_t passed = tuff__nanoseconds() - begin;
-    const tuff_status status = tuff__timestamps(self->device, timed, self->stamps);
-    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
-        return status;
-    for (int i = 0; i < self->command_count && status == TUFF_OK; ++i)
+    uint64_t sum = 0, passed;
+    bool has_stamps;
+    TRY(tuff__submit_timed(self->device, timed, self->stamps, &has_stamps, &passed));
+    for (int i = 0; i < self->command_count && has_stamps; ++i)
         sum += self->stamps[i];
     *nanoseconds = (sum > 0 ? sum : passed) / (uint64_t)self->repeats;
     self->expected = *nanoseconds;
@@ -211,20 +196,17 @@ static tuff_status time_part(candidate_run *self, command *part, uint64_t *stamp
 {
     recording *made = NULL;
     const command *whole = self->executable.commands + self->executable.setup_count;
+    uint64_t passed;
+    bool has_stamps;
     TRY(tuff__recording_create(self->device, part, count, true, true, &made));
-    const uint64_t begin = tuff__nanoseconds();
-    tuff_status status = tuff__submit(self->device, made);
-    if (status == TUFF_OK)
-        status = tuff__wait(self->device);
-    const uint64_t passed = tuff__nanoseconds() - begin;
-    tuff_status timed = status == TUFF_OK ? tuff__timestamps(self->device, made, stamps) : status;
+    const tuff_status status = tuff__submit_timed(self->device, made, stamps, &has_stamps, &passed);
     for (int i = 0; i < count && status == TUFF_OK; ++i) {
         const double share =
             part[i].kind == COMMAND_DISPATCH ? (double)whole[i].group_count / (double)part[i].group_count : 1;
-        *predicted += share * (timed == TUFF_OK ? (double)stamps[i] : (double)passed / count);
+        *predicted += share * (has_stamps ? (double)stamps[i] : (double)passed / count);
     }
     tuff__recording_destroy(self->device, made);
-    return timed == TUFF_E_UNSUPPORTED ? status : timed;
+    return status;
 }
 
 tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time, uint64_t *nanoseconds)

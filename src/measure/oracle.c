@@ -87,11 +87,6 @@ static tuff_status run_reference(comparison *self)
     return TUFF_OK;
 }
 
-static double rounding_of(tuff_dtype dtype)
-{
-    return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
-}
-
 /* Returns the absolute error allowed near 0: half of the least f16 number, or the least normal f32 number. */
 static double absolute_error_of(tuff_dtype dtype)
 {
@@ -109,7 +104,7 @@ static bool is_within_bounds(tuff_dtype dtype, double got, double value, double 
     const double most = dtype == TUFF_F16 ? 65504 : FLT_MAX;
     if (!isfinite(got))
         return fabs(value) + SLACK * bound > most;
-    return fabs(got - value) <= SLACK * bound + rounding_of(dtype) * fabs(value) + absolute_error_of(dtype);
+    return fabs(got - value) <= SLACK * bound + tuff__dtype_rounding(dtype) * fabs(value) + absolute_error_of(dtype);
 }
 
 /* Compares one root; got has its elements in order. */
@@ -139,12 +134,8 @@ static tuff_status gather(const subgraph *part, const struct fusion *fusion, con
     const tuff_shape shape = tuff__subgraph_shape(part, at);
     const view layout = tuff__fusion_layout(fusion, at);
     const int64_t count = tuff_shape_count(shape);
-    int64_t start = layout.offset;
-    int buffer = at->id;
-    while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed_in != NULL) {
-        start += fusion->facts[buffer].placed_at;
-        buffer = fusion->facts[buffer].placed_in->id;
-    }
+    int64_t start;
+    const int buffer = tuff__test_buffers_root_buffer(fusion, at, &start);
     for (int64_t i = 0; i < count; ++i) {
         int64_t rest = i, address = start;
         for (int axis = shape.rank - 1; axis >= 0; --axis) {

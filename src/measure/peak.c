@@ -172,14 +172,10 @@ tuff_status tuff__peak_run(peak *self, int count)
 
 tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds)
 {
-    const uint64_t begin = tuff__nanoseconds();
+    uint64_t passed;
+    bool has_stamps;
     *nanoseconds = 0;
-    TRY(tuff__submit(self->device, self->timed));
-    TRY(tuff__wait(self->device));
-    const uint64_t passed = tuff__nanoseconds() - begin;
-    const tuff_status status = tuff__timestamps(self->device, self->timed, nanoseconds);
-    if (status != TUFF_OK && status != TUFF_E_UNSUPPORTED)
-        return status;
+    TRY(tuff__submit_timed(self->device, self->timed, nanoseconds, &has_stamps, &passed));
     if (*nanoseconds == 0)
         *nanoseconds = passed;
     return TUFF_OK;

@@ -57,13 +57,14 @@ static double scale_of(const struct task *task)
     return terms < 2 ? 1 : exp2(-ceil(log2(mean_square * sqrt(terms)) / 2));
 }
 
-/* If nothing is known about a task, it gets positive inputs. */
-static tuff_status takes_signs(const struct fusion *fusion, int task, bool *out)
+/* If nothing is known about a task, it gets positive inputs, and results may depend on the order of sums. */
+static tuff_status examine_task(test_buffers *self)
 {
-    subgraph *part;
-    const tuff_status status = tuff__subgraph_create(fusion, task, &part);
-    *out = status == TUFF_OK && tuff__subgraph_allows_negative(part);
-    tuff__subgraph_destroy(part);
+    subgraph *whole;
+    const tuff_status status = tuff__subgraph_create(self->fusion, self->task, &whole);
+    self->is_signed = status == TUFF_OK && tuff__subgraph_allows_negative(whole);
+    self->is_exact = status == TUFF_OK && tuff__subgraph_is_exact(whole);
+    tuff__subgraph_destroy(whole);
     return status == TUFF_E_OOM_HOST ? status : TUFF_OK;
 }
 
@@ -79,7 +80,7 @@ tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *
                            .task = task,
                            .memory_limit = memory_limit,
                            .scale = scale_of(&fusion->tasks[task])};
-    const tuff_status status = takes_signs(fusion, task, &self->is_signed);
+    const tuff_status status = examine_task(self);
     if (status == TUFF_OK)
         return TUFF_OK;
     tuff__free(self);
@@ -90,6 +91,7 @@ tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *
 void tuff__test_buffers_use_full_significands(test_buffers *self)
 {
     self->full_significands = true;
+    self->is_exact = false;
 }
 
 void tuff__test_buffers_destroy(test_buffers *self)
@@ -105,11 +107,6 @@ void tuff__test_buffers_destroy(test_buffers *self)
     }
     tuff__free(self->all);
     tuff__free(self);
-}
-
-void tuff__test_buffers_expect_exact(test_buffers *self)
-{
-    self->is_exact = true;
 }
 
 uint64_t tuff__test_buffers_size(const test_buffers *self)
@@ -154,7 +151,7 @@ static void make_elements(const test_buffers *self, const buffer_region *region,
     for (int i = 0; i < PERIOD; ++i) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         const uint32_t roll = (uint32_t)(state >> 33);
-        if (region->dtype == TUFF_F32 || region->dtype == TUFF_F16 || region->dtype == TUFF_BF16)
+        if (tuff__dtype_is_float(region->dtype))
             values[i] = make_float(self, roll);
         else if (region->dtype == TUFF_BOOL)
             values[i] = roll % 2;
@@ -165,24 +162,6 @@ static void make_elements(const test_buffers *self, const buffer_region *region,
     }
 }
 
-/* Repeats a pattern over a range of device memory. */
-static tuff_status fill(const test_buffers *self, const buffer_region *region, uint64_t start, uint64_t size,
-                        const void *pattern, size_t period)
-{
-    enum { AT_ONCE = 1 << 20 };
-    const uint64_t wanted = (size < AT_ONCE ? size : AT_ONCE) / period + 1;
-    const uint64_t length = wanted * period;
-    char *block = tuff__alloc((size_t)length);
-    tuff_status status = block == NULL ? TUFF_E_OOM_HOST : TUFF_OK;
-    for (uint64_t i = 0; i < wanted && block != NULL; ++i)
-        memcpy(block + i * period, pattern, period);
-    for (uint64_t at = 0; at < size && status == TUFF_OK; at += length)
-        status = tuff__storage_write(self->device, region->storage, start + at, block,
-                                     size - at < length ? size - at : length);
-    tuff__free(block);
-    return status;
-}
-
 static tuff_status write_constant(const test_buffers *self, const buffer_region *region, const node *at)
 {
     if (at->attributes.data != NULL)
@@ -191,14 +170,16 @@ static tuff_status write_constant(const test_buffers *self, const buffer_region 
     double number = at->attributes.value;
     char bytes[8];
     tuff__from_double(region->dtype, &number, 1, bytes);
-    return fill(self, region, GUARD + region->lead, region->size, bytes, tuff_dtype_size(region->dtype));
+    return tuff__storage_fill(self->device, region->storage, GUARD + region->lead, region->size, bytes,
+                              tuff_dtype_size(region->dtype));
 }
 
 static tuff_status write_input(const test_buffers *self, const buffer_region *region)
 {
     char pattern[PERIOD * 8];
     tuff__from_double(region->dtype, region->input_pattern, PERIOD, pattern);
-    return fill(self, region, GUARD + region->lead, region->size, pattern, PERIOD * tuff_dtype_size(region->dtype));
+    return tuff__storage_fill(self->device, region->storage, GUARD + region->lead, region->size, pattern,
+                              PERIOD * tuff_dtype_size(region->dtype));
 }
 
 static tuff_status fill_elements(const test_buffers *self, buffer_region *region, const launch_list *launches)
@@ -206,8 +187,8 @@ static tuff_status fill_elements(const test_buffers *self, buffer_region *region
     const tuff_graph *graph = self->fusion->graph;
     const uint32_t guard = GUARD_WORD;
     const uint64_t behind = whole_size(region) - GUARD;
-    TRY(fill(self, region, 0, GUARD, &guard, sizeof guard));
-    TRY(fill(self, region, behind, GUARD, &guard, sizeof guard));
+    TRY(tuff__storage_fill(self->device, region->storage, 0, GUARD, &guard, sizeof guard));
+    TRY(tuff__storage_fill(self->device, region->storage, behind, GUARD, &guard, sizeof guard));
     if (region->size == 0)
         return TUFF_OK;
     if (region->id < graph->node_count && graph->nodes[region->id]->op == OP_CONSTANT)
@@ -283,11 +264,10 @@ tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches)
     return TUFF_OK;
 }
 
-/* Returns the buffer, not part of another, that holds a root's elements; *start: index of the first element in it. */
-static int buffer_of(const struct fusion *fusion, const node *root, int64_t *start)
+int tuff__test_buffers_root_buffer(const struct fusion *fusion, const node *value, int64_t *start)
 {
-    int buffer = root->id;
-    *start = tuff__fusion_layout(fusion, root).offset;
+    int buffer = value->id;
+    *start = tuff__fusion_layout(fusion, value).offset;
     while (fusion->facts[buffer].materialized && fusion->facts[buffer].placed_in != NULL) {
         *start += fusion->facts[buffer].placed_at;
         buffer = fusion->facts[buffer].placed_in->id;
@@ -319,14 +299,14 @@ static tuff_status find_stored(const test_buffers *self, buffer_region *region)
     int64_t start;
     region->has_stored_mask = true;
     for (int i = 0; i < task->root_count; ++i)
-        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region &&
+        if (find(self, tuff__test_buffers_root_buffer(self->fusion, task->roots[i], &start)) == region &&
             tuff_shape_count(task->roots[i]->outputs[0].shape) == count)
             return TUFF_OK;
     region->stored_mask = tuff__calloc((size_t)count + 1, 1);
     if (region->stored_mask == NULL)
         return TUFF_E_OOM_HOST;
     for (int i = 0; i < task->root_count; ++i)
-        if (find(self, buffer_of(self->fusion, task->roots[i], &start)) == region) {
+        if (find(self, tuff__test_buffers_root_buffer(self->fusion, task->roots[i], &start)) == region) {
             const view layout = tuff__fusion_layout(self->fusion, task->roots[i]);
             mark_stored(region, &layout, 0, start);
         }
@@ -390,9 +370,9 @@ tuff_status tuff__test_buffers_poison(test_buffers *self)
             continue;
         if (!region->has_stored_mask)
             TRY(find_stored(self, region));
-        TRY(region->stored_mask != NULL
-                ? write_image(self, region)
-                : fill(self, region, GUARD + region->lead, (region->size + 3) / 4 * 4, poison, sizeof *poison));
+        TRY(region->stored_mask != NULL ? write_image(self, region)
+                                        : tuff__storage_fill(self->device, region->storage, GUARD + region->lead,
+                                                             (region->size + 3) / 4 * 4, poison, sizeof *poison));
     }
     return TUFF_OK;
 }
@@ -462,7 +442,7 @@ static double terms_of(const test_buffers *self)
     return task->kind == TASK_SCATTER ? 64 : terms;
 }
 
-static double rounding_of(tuff_dtype dtype)
+double tuff__dtype_rounding(tuff_dtype dtype)
 {
     return dtype == TUFF_F16 ? 0x1p-11 : dtype == TUFF_BF16 ? 0x1p-8 : 0x1p-24;
 }
@@ -499,11 +479,11 @@ static void compare_elements(const test_buffers *self, const buffer_region *regi
     const size_t step = tuff_dtype_size(region->dtype);
     const int64_t count = count_of(region);
     const char *reference = (const char *)region->expected + GUARD + region->lead;
-    const bool floats = region->dtype == TUFF_F32 || region->dtype == TUFF_F16 || region->dtype == TUFF_BF16;
+    const bool floats = tuff__dtype_is_float(region->dtype);
     seen += GUARD + region->lead;
     if (memcmp(seen, reference, region->size) == 0)
         return;
-    const double unit = rounding_of(region->dtype) + 0x1p-24 * sqrt(terms_of(self));
+    const double unit = tuff__dtype_rounding(region->dtype) + 0x1p-24 * sqrt(terms_of(self));
     const double typical = floats ? size_of_elements(region->dtype, reference, count) : 0;
     for (int64_t i = 0; i < count; ++i) {
         double actual, wanted;
@@ -689,7 +669,7 @@ static void find_suspects(suspects *self, const view *layout, int axis, int64_t 
 static bool begin_suspects(const test_buffers *self, const node *root, bool changes_too, suspects *out)
 {
     int64_t start;
-    const buffer_region *region = find(self, buffer_of(self->fusion, root, &start));
+    const buffer_region *region = find(self, tuff__test_buffers_root_buffer(self->fusion, root, &start));
     const view layout = tuff__fusion_layout(self->fusion, root);
     if (region == NULL || region->expected == NULL || region->input_pattern == NULL)
         return false;

@@ -7,7 +7,8 @@
 
 typedef struct test_buffers test_buffers;
 
-/* memory_limit: in bytes. */
+/* memory_limit: in bytes. If the task is exact (tuff__subgraph_is_exact), results must be bitwise equal whatever the
+   order of sums. */
 tuff_status tuff__test_buffers_create(tuff_device *device, const struct fusion *fusion, int task, uint64_t memory_limit,
                                       test_buffers **out);
 void tuff__test_buffers_destroy(test_buffers *self); /* NULL is allowed */
@@ -21,8 +22,6 @@ void tuff__test_buffers_use_full_significands(test_buffers *self);
    TUFF_E_OOM_DEVICE: more than memory_limit bytes would be needed. */
 tuff_status tuff__test_buffers_place(test_buffers *self, launch_list *launches);
 
-/* Requires results to be bitwise equal whatever the order of sums: see tuff__subgraph_is_exact. */
-void tuff__test_buffers_expect_exact(test_buffers *self);
 /* Call this before a run whose results are compared: fills results with a pattern that no kernel stores, different from
    the last one, and restores the initial values of buffers that are changed in place. */
 tuff_status tuff__test_buffers_poison(test_buffers *self);
@@ -46,6 +45,11 @@ int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int6
 /* Whether a root has elements and all its kept values are 0. */
 bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root);
 
+/* Returns the buffer, not part of another, that holds the elements of a root or an input; *start: index of the first one
+   in it. */
+int tuff__test_buffers_root_buffer(const struct fusion *fusion, const node *value, int64_t *start);
+/* Returns the relative error of rounding to a type of floats; integers count as f32. */
+double tuff__dtype_rounding(tuff_dtype dtype);
 /* Return the value of element `at` of an input, and the kept value of element `at` of a result, counted from the
    beginning of the whole buffer. False if the task's kernels have no such element. */
 bool tuff__test_buffers_read_input(const test_buffers *self, int buffer, int64_t at, double *out);

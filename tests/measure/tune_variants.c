@@ -109,16 +109,12 @@ static void compare_with_host(tuff_device *device, const struct fusion *fusion, 
     counts->caught += wrong[0] != '\0'; /* results that later kernels of the task add to are not poisoned */
 }
 
-static void expect_exact(const struct fusion *fusion, int task, test_buffers *on, tally *counts)
+static bool is_exact(const struct fusion *fusion, int task)
 {
     subgraph *whole;
-    if (tuff__subgraph_create(fusion, task, &whole) != TUFF_OK)
-        return;
-    if (tuff__subgraph_is_exact(whole)) {
-        tuff__test_buffers_expect_exact(on);
-        counts->exact++;
-    }
+    const bool answer = tuff__subgraph_create(fusion, task, &whole) == TUFF_OK && tuff__subgraph_is_exact(whole);
     tuff__subgraph_destroy(whole);
+    return answer;
 }
 
 static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,
@@ -224,7 +220,7 @@ static void try_task(tuff_device *device, const struct fusion *fusion, int task,
     if (tuff__space_add_tunables(&space, &made.used_tunables) == 0)
         return;
     assert_int_equal(tuff__test_buffers_create(device, fusion, task, MAX_BYTES, &on), TUFF_OK);
-    expect_exact(fusion, task, on, counts);
+    counts->exact += is_exact(fusion, task);
     assert_int_equal(lower_and_create(device, fusion, task, &none, on, &defaults), TUFF_OK);
     if (!run_and_compare(defaults, on, true, wrong, sizeof wrong))
         fail_msg("%s: the default: %s", key, wrong);
