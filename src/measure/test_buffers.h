@@ -45,8 +45,8 @@ int tuff__test_buffers_suspects(const test_buffers *self, const node *root, int6
 /* Whether a root has elements and all its kept values are 0. */
 bool tuff__test_buffers_is_zero(const test_buffers *self, const node *root);
 
-/* Returns the buffer, not part of another, that holds the elements of a root or an input; *start: index of the first one
-   in it. */
+/* Returns the buffer, not part of another, that holds the elements of a root or an input; *start: index of the first
+   one in it. */
 int tuff__test_buffers_root_buffer(const struct fusion *fusion, const node *value, int64_t *start);
 /* Returns the relative error of rounding to a type of floats; integers count as f32. */
 double tuff__dtype_rounding(tuff_dtype dtype);
