@@ -140,17 +140,10 @@ static tuff_status compile_launches(compile_pool *self, compile_job *job)
 /* Enters the candidate in the journal first, since its compiler may kill the process. */
 static tuff_status compile_candidate(compile_pool *self, int place, compile_job *job)
 {
-    const tuning_session *session = self->session;
-    text name = {0};
-    tuff__config_format(&job->config, &name);
-    tuff_status status = tuff__text_status(&name);
+    tuff_status status = tuff__session_enter_journal(job->task, place, JOURNAL_COMPILE_AHEAD, &job->config, true);
     if (status == TUFF_OK)
-        status = tuff__journal_acquire_slot(session->journal, place, JOURNAL_COMPILE_AHEAD, session->environment_text,
-                                            job->task->text, tuff__text_get(&name), true);
-    if (status == TUFF_OK || status == TUFF_E_IO)
         status = compile_launches(self, job);
-    tuff__journal_release_slot(session->journal, place);
-    tuff__text_free(&name);
+    tuff__journal_release_slot(self->session->journal, place);
     return status;
 }
 

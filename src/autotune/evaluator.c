@@ -73,12 +73,10 @@ static bool is_rejected(const tuning_task *task, const tune_config *config)
 {
     text name = {0};
     tuff__config_format(config, &name);
+    const tune_stores *stores = &task->session->stores;
     const hash128 environment = tuff__hash_text(task->session->environment_text);
-    bool rejected = false;
-    for (int i = 0; i < task->session->stores.count && !rejected; ++i)
-        rejected = tuff__record_rejects(tuff__store_rejection(task->session->stores.items[i], environment, task->hash,
-                                                              tuff__text_get(&name), task->kernel_hash),
-                                        task->kernel_hash);
+    const bool rejected = tuff__stores_rejection((const tune_store *const *)stores->items, stores->count, environment,
+                                                 task->hash, tuff__text_get(&name), task->kernel_hash) != NULL;
     tuff__text_free(&name);
     return rejected;
 }
@@ -108,15 +106,8 @@ static void leave_step(const tuning_session *session)
 static tuff_status enter_step(const tuning_task *task, const search_candidate *candidate, journal_phase phase,
                               bool durable)
 {
-    text name = {0};
     atomic_store(&tuff__tune_step_begin, tuff__nanoseconds());
-    tuff__config_format(&candidate->config, &name);
-    tuff_status status = tuff__text_status(&name);
-    if (status == TUFF_OK)
-        status = tuff__journal_enter(task->session->journal, phase, task->session->environment_text, task->text,
-                                     tuff__text_get(&name), durable);
-    tuff__text_free(&name);
-    return status == TUFF_E_IO ? TUFF_OK : status; /* surviving a crash of the machine is not worth giving up tuning */
+    return tuff__session_enter_journal(task, 0, phase, &candidate->config, durable);
 }
 
 /* Reserves the size of the pool for the first candidate. If there is no room, weights stay in the caches. */
@@ -139,8 +130,8 @@ static void expect_candidate(void *state, const search_candidate *candidate)
     tuff__compile_pool_expect(state, candidate);
 }
 
-/* Runs the default, which is always in slot 0, while a GPU waits for a compiler, so that its clocks do not drop. Only if
-   runs are short. */
+/* Runs the default, which is always in slot 0, while a GPU waits for a compiler, so that its clocks do not drop. Only
+   if runs are short. */
 static void keep_gpu_busy(tuning_task *task)
 {
     const uint64_t short_run = UINT64_C(10000000);

@@ -1,4 +1,5 @@
-/* Writes the results of a session to its store: winners, leaders of unfinished searches, rejected candidates. */
+/* Writes the results of a session to its store: winners, leaders of unfinished searches, rejected candidates. Before
+   that, enters candidates in the journal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,14 +26,8 @@ static void count_rejection(tuff_tune_stats *stats, tune_evaluation why)
     case EVALUATION_SPILLS:
         stats->spills++;
         break;
-    case EVALUATION_SLOW:
-        stats->slow++;
-        break;
     case EVALUATION_HANG:
         stats->hangs++;
-        break;
-    case EVALUATION_CRASH:
-        stats->crashes++;
         break;
     default:
         stats->limits++;
@@ -78,6 +73,19 @@ void tuff__session_reject(void *user, const tune_config *config, tune_evaluation
     if (tuff__text_status(&name) == TUFF_OK && tuff__store_add(task->session->store, &record) != TUFF_OK)
         tuff__log(TUFF_LOG_WARNING, "tune: cannot record a rejected candidate: %s", tuff_error());
     tuff__text_free(&name);
+}
+
+tuff_status tuff__session_enter_journal(const tuning_task *task, int slot, journal_phase phase,
+                                        const tune_config *config, bool durable)
+{
+    text name = {0};
+    tuff__config_format(config, &name);
+    tuff_status status = tuff__text_status(&name);
+    if (status == TUFF_OK)
+        status = tuff__journal_acquire_slot(task->session->journal, slot, phase, task->session->environment_text,
+                                            task->text, tuff__text_get(&name), durable);
+    tuff__text_free(&name);
+    return status == TUFF_E_IO ? TUFF_OK : status;
 }
 
 static void add_winner(const tuning_task *task, const tune_record *record)

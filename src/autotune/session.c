@@ -214,8 +214,6 @@ tuff_status tuff__session_find_keys(tuning_session *self)
     self->stats.tasks = 0;
     for (int i = 0; i < count; ++i)
         TRY(add_task(self, i));
-    for (int i = 0; i < self->task_count; ++i)
-        self->tasks[i].session = self;
     self->stats.keys = self->task_count;
     return TUFF_OK;
 }
@@ -285,30 +283,29 @@ bool tuff__session_has_no_records(const tuning_session *self)
     return true;
 }
 
-static tuff_status gather_widely(tuning_session *self)
+static tuff_status open_stores(tuning_session *self, bool is_wide)
 {
     tuff__tune_close_stores(&self->stores);
-    self->is_wide = true;
-    return tuff__tune_open_stores(self->environment_text, true, &self->stores);
+    self->store = NULL;
+    self->is_wide = is_wide;
+    TRY(tuff__tune_open_stores(self->environment_text, is_wide, &self->stores));
+    self->store = self->stores.items[0];
+    return TUFF_OK;
 }
 
 /* Opens the stores. Those of other drivers are included if this driver has no records, or if searches need seeds. */
 static tuff_status gather(tuning_session *self)
 {
-    self->is_wide = tuff__session_wants_measuring(self);
-    TRY(tuff__tune_open_stores(self->environment_text, self->is_wide, &self->stores));
+    TRY(open_stores(self, tuff__session_wants_measuring(self)));
     if (!tuff__session_has_no_records(self) || self->is_wide || self->manifest != NULL)
         return TUFF_OK;
-    return gather_widely(self);
+    return open_stores(self, true);
 }
 
 tuff_status tuff__session_refresh(tuning_session *self)
 {
-    tuff__tune_close_stores(&self->stores);
     TRY(gather(self));
-    self->store = self->stores.items[0];
-    TRY(look_up_all(self));
-    return tuff__store_set_environment(self->store, self->environment_text);
+    return look_up_all(self);
 }
 
 tuff_status tuff__session_open_stores(tuning_session *self)
@@ -318,8 +315,6 @@ tuff_status tuff__session_open_stores(tuning_session *self)
     if (tuff__tune_options(self->options)->manifest != NULL)
         TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
     TRY(gather(self));
-    self->store = self->stores.items[0];
-    TRY(tuff__store_set_environment(self->store, self->environment_text));
     int strikes;
     TRY(tuff__crash_history_recover(self->store, self->environment_text, &strikes));
     self->stats.crashes += (uint64_t)strikes;
@@ -382,9 +377,7 @@ tuff_status tuff__session_look_up_widely(tuning_session *self)
     TRY(tuff__session_find_keys(self));
     TRY(look_up_all(self));
     if (!self->is_wide && self->manifest == NULL && lacks_winners(self)) {
-        TRY(gather_widely(self));
-        self->store = self->stores.items[0];
-        TRY(tuff__store_set_environment(self->store, self->environment_text));
+        TRY(open_stores(self, true));
         TRY(look_up_all(self));
     }
     self->stats.damaged_lines = tuff__session_count_damaged(self);

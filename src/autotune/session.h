@@ -181,6 +181,10 @@ void tuff__session_forget_choices(tuning_session *self);
 bool tuff__session_reject_chosen(tuning_session *self, int task, tuff_status why);
 /* TUFF_E_OOM_HOST is the only error. */
 tuff_status tuff__session_open_journal(tuning_session *self);
+/* Enters a candidate in a slot of the journal; the threads of the compile pool may call this too. An entry that would
+   not survive a crash of the machine is not worth giving up tuning, so TUFF_E_IO counts as success. */
+tuff_status tuff__session_enter_journal(const tuning_task *task, int slot, journal_phase phase,
+                                        const tune_config *config, bool durable);
 /* Measures the tasks that need it, within the budget. */
 tuff_status tuff__session_measure(tuning_session *self);
 /* The same in parts: opens what measuring needs, including a measuring device if possible; measures one task to its

@@ -85,9 +85,7 @@ tuff_status tuff__tune_store_path(const char *environment, char *out, size_t siz
 static bool enter_folder(char *path, size_t size, const char *relative)
 {
     struct stat there;
-    const size_t length = strlen(path);
-    const int written = snprintf(path + length, size - length, "/%s", relative);
-    return written > 0 && (size_t)written < size - length && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+    return join(path, size, relative) == TUFF_OK && stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
 /* Writes the path of share/tuff in an installation, which may have been moved, or in the source tree whose build folder
@@ -143,32 +141,23 @@ static tuff_status visit_name(const char *name, void *state)
     const size_t length = strlen(name);
     if (length < sizeof ending || strcmp(name + length - (sizeof ending - 1), ending) != 0)
         return TUFF_OK;
-    if ((size_t)snprintf(path, sizeof path, "%s", visited->folder) >= sizeof path)
-        return FAIL(TUFF_E_IO, "tune: the path %s is too long", visited->folder);
-    TRY(join(path, sizeof path, name));
+    if ((size_t)snprintf(path, sizeof path, "%s/%s", visited->folder, name) >= sizeof path)
+        return FAIL(TUFF_E_IO, "tune: the path of a store is longer than %zu bytes", sizeof path - 1);
     return visited->visit(path, visited->is_shipped, visited->state);
 }
 
-static tuff_status visit_ours(store_visitor visitor, void *state)
+static tuff_status visit_folder(bool is_shipped, store_visitor visitor, void *state)
 {
     char folder[FOLDER_SIZE];
-    visit visited = {.folder = folder, .visit = visitor, .state = state};
-    TRY(tuff__tune_folder(folder, sizeof folder));
-    return tuff__file_list(folder, "", visit_name, &visited);
-}
-
-static tuff_status visit_shipped(store_visitor visitor, void *state)
-{
-    char folder[FOLDER_SIZE];
-    visit visited = {.folder = folder, .is_shipped = true, .visit = visitor, .state = state};
-    TRY(shipped_folder(folder, sizeof folder));
+    visit visited = {.folder = folder, .is_shipped = is_shipped, .visit = visitor, .state = state};
+    TRY(is_shipped ? shipped_folder(folder, sizeof folder) : tuff__tune_folder(folder, sizeof folder));
     return tuff__file_list(folder, "", visit_name, &visited);
 }
 
 tuff_status tuff__tune_visit_stores(store_visitor visitor, void *state)
 {
-    TRY(visit_ours(visitor, state));
-    return visit_shipped(visitor, state);
+    TRY(visit_folder(false, visitor, state));
+    return visit_folder(true, visitor, state);
 }
 
 typedef struct opening {
@@ -214,9 +203,9 @@ tuff_status tuff__tune_open_stores(const char *environment, bool with_other_envi
     if (status == TUFF_OK)
         status = append(out, first);
     if (status == TUFF_OK)
-        status = visit_shipped(open_one, &self);
+        status = visit_folder(true, open_one, &self);
     if (with_other_environments && status != TUFF_E_OOM_HOST)
-        status = visit_ours(open_one, &self);
+        status = visit_folder(false, open_one, &self);
     if (status != TUFF_E_OOM_HOST)
         return TUFF_OK;
     tuff__tune_close_stores(out);

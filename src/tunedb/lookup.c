@@ -52,16 +52,13 @@ static bool is_current(const lookup *self, const tune_record *record)
 /* Whether a candidate was not rejected for a key in an environment; if it was, `why` gets the reason. */
 static bool is_permitted(const lookup *self, hash128 environment, hash128 key, const char *candidate, char *why)
 {
-    for (int i = 0; i < self->request->store_count; i++) {
-        const tune_record *rejection =
-            tuff__store_rejection(self->request->stores[i], environment, key, candidate, self->request->kernel_hash);
-        if (tuff__record_rejects(rejection, self->request->kernel_hash)) {
-            (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", rejection->reason,
-                           rejection->phase[0] ? rejection->phase : "use");
-            return false;
-        }
-    }
-    return true;
+    const tune_lookup_request *request = self->request;
+    const tune_record *rejection = tuff__stores_rejection(request->stores, request->store_count, environment, key,
+                                                          candidate, request->kernel_hash);
+    if (rejection)
+        (void)snprintf(why, WHY_SIZE, "%.40s in %.40s", rejection->reason,
+                       rejection->phase[0] ? rejection->phase : "use");
+    return !rejection;
 }
 
 /* Whether the candidate may run here; if not, `why` gets the reason. */

@@ -33,16 +33,26 @@ hash128 tuff__hash_text(const char *source)
     return tuff__hash(source, strlen(source));
 }
 
+const char *tuff__record_kind_text(record_kind kind)
+{
+    return kinds[kind];
+}
+
+uint64_t tuff__record_now(void)
+{
+    const time_t now = time(NULL);
+    return now > 0 ? (uint64_t)now : 0;
+}
+
 tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate)
 {
     tune_record out = tuff__empty_record;
-    const time_t now = time(NULL);
     out.kind = kind;
     out.environment = tuff__hash_text(environment);
     out.key = tuff__hash_text(op);
     out.op = op;
     out.candidate = candidate;
-    out.time = now > 0 ? (uint64_t)now : 0;
+    out.time = tuff__record_now();
     if (kind == RECORD_WIN) {
         out.source = "live";
         out.library = tuff_version();
@@ -322,7 +332,7 @@ static tuff_status read_json(const char *body, size_t size, arena *texts, tune_r
     return from.out_of_memory ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
-/* at: the next character to read. other: the line does not have the form that this parser reads. */
+/* at: the next character to read. mismatch: the line does not have the form that this parser reads. */
 typedef struct cursor {
     char *at;
     bool mismatch;
@@ -498,6 +508,11 @@ tuff_status tuff__record_read(const char *line, size_t size, arena *texts, tune_
     for (size_t i = 0; i < RUNNERS_UP; i++)
         TRY(rename_candidate(texts, &out->runners_up[i]));
     return rename_candidate(texts, &out->candidate);
+}
+
+bool tuff__record_is_result(record_kind kind)
+{
+    return kind == RECORD_WIN || kind == RECORD_REJECTION;
 }
 
 bool tuff__record_is_seed(const tune_record *win)

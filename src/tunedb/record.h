@@ -56,6 +56,11 @@ extern const tune_record tuff__empty_record;
 tune_record tuff__record_make(record_kind kind, const char *environment, const char *op, const char *candidate);
 
 hash128 tuff__hash_text(const char *source);
+const char *tuff__record_kind_text(record_kind kind); /* "env", "win", "bad", "pin" */
+uint64_t tuff__record_now(void);                      /* seconds since 1970 */
+
+/* Whether it is a winner or a rejection: these belong to a kernel hash, and grow old. */
+bool tuff__record_is_result(record_kind kind);
 
 /* Whether a winner is only a seed: it starts a search, but no task runs with it. */
 bool tuff__record_is_seed(const tune_record *win);

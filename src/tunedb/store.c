@@ -57,17 +57,13 @@ static bool grow_index(tune_store *store)
     return true;
 }
 
-static bool has_generators(record_kind kind)
-{
-    return kind == RECORD_WIN || kind == RECORD_REJECTION;
-}
-
 /* Follows the links from the newest record to the one of the same kernel_hash. Returns where its number is stored, or
    where the 0 that ends the chain is. */
-static int *find_generator(const tune_store *store, int *newest, const tune_record *like)
+static int *find_same_kernel(const tune_store *store, int *newest, const tune_record *like)
 {
     int *at = newest;
-    while (*at > 0 && has_generators(like->kind) && strcmp(store->records[*at - 1].kernel_hash, like->kernel_hash) != 0)
+    while (*at > 0 && tuff__record_is_result(like->kind) &&
+           strcmp(store->records[*at - 1].kernel_hash, like->kernel_hash) != 0)
         at = &store->states[*at - 1].older;
     return at;
 }
@@ -82,10 +78,10 @@ static void unlink_record(tune_store *store, int *at)
     store->counts.superseded++;
 }
 
-static void drop_old_generators(tune_store *store, int *newest)
+static void drop_old_kernels(tune_store *store, int *newest)
 {
     int *at = newest;
-    for (int i = 0; i<MAX_GENERATORS && * at> 0; i++)
+    for (int i = 0; *at > 0 && i < MAX_KERNEL_HASHES; i++)
         at = &store->states[*at - 1].older;
     while (*at > 0)
         unlink_record(store, at);
@@ -108,7 +104,7 @@ tuff_status tuff__store_insert(tune_store *store, const tune_record *record)
         store->states = states;
         store->state_capacity = store->capacity;
     }
-    int *newest = find_slot(store, record), *before = find_generator(store, newest, record);
+    int *newest = find_slot(store, record), *before = find_same_kernel(store, newest, record);
     const bool outranked = *before > 0 && is_outranked(store, record, &store->records[*before - 1]);
     record_state *state = &store->states[store->count];
     store->records[store->count++] = *record;
@@ -120,7 +116,7 @@ tuff_status tuff__store_insert(tune_store *store, const tune_record *record)
         unlink_record(store, before);
     state->older = *newest;
     *newest = store->count;
-    drop_old_generators(store, newest);
+    drop_old_kernels(store, newest);
     return TUFF_OK;
 }
 
@@ -338,7 +334,7 @@ void tuff__store_close(tune_store *store)
 static const tune_record *find(const tune_store *store, const tune_record *like)
 {
     int *newest = find_slot(store, like);
-    const int own = like->kernel_hash ? *find_generator(store, newest, like) : 0, found = own > 0 ? own : *newest;
+    const int own = like->kernel_hash ? *find_same_kernel(store, newest, like) : 0, found = own > 0 ? own : *newest;
     return found > 0 ? &store->records[found - 1] : NULL;
 }
 
@@ -354,7 +350,8 @@ const tune_record *tuff__store_winner(const tune_store *store, hash128 environme
 const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record)
 {
     const tune_record *found = find(store, record);
-    const bool is_other = found && has_generators(record->kind) && strcmp(found->kernel_hash, record->kernel_hash) != 0;
+    const bool is_other =
+        found && tuff__record_is_result(record->kind) && strcmp(found->kernel_hash, record->kernel_hash) != 0;
     return is_other ? NULL : found;
 }
 
@@ -373,6 +370,17 @@ const tune_record *tuff__store_rejection(const tune_store *store, hash128 enviro
     const tune_record *found = find(store, &like);
     const bool is_own = !kernel_hash || !found || strcmp(found->kernel_hash, kernel_hash) == 0;
     return is_own ? found : find(store, &any);
+}
+
+const tune_record *tuff__stores_rejection(const tune_store *const *stores, int count, hash128 environment, hash128 key,
+                                          const char *candidate, const char *kernel_hash)
+{
+    for (int i = 0; i < count; i++) {
+        const tune_record *found = tuff__store_rejection(stores[i], environment, key, candidate, kernel_hash);
+        if (tuff__record_rejects(found, kernel_hash))
+            return found;
+    }
+    return NULL;
 }
 
 const tune_record *tuff__store_next(const tune_store *store, int *at)

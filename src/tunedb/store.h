@@ -41,6 +41,9 @@ const tune_record *tuff__store_winner(const tune_store *store, hash128 environme
 const tune_record *tuff__store_pin(const tune_store *store, hash128 environment, hash128 key);
 const tune_record *tuff__store_rejection(const tune_store *store, hash128 environment, hash128 key,
                                          const char *candidate, const char *kernel_hash);
+/* Returns the rejection in one of the stores that keeps the candidate from running (tuff__record_rejects), or NULL. */
+const tune_record *tuff__stores_rejection(const tune_store *const *stores, int count, hash128 environment, hash128 key,
+                                          const char *candidate, const char *kernel_hash);
 /* Returns the current record that this one would replace, or NULL. */
 const tune_record *tuff__store_superseded(const tune_store *store, const tune_record *record);
 

@@ -12,7 +12,7 @@
 
 /* Winners and rejections are kept for the last few kernel hashes, so that builds of tuff that take turns on a
    device do not delete each other's results. */
-enum { MAX_GENERATORS = 3 };
+enum { MAX_KERNEL_HASHES = 3 };
 typedef struct record_state {
     bool is_superseded;
     int older; /* index + 1 of the record with the same identity and another kernel hash; 0 if none */

@@ -20,18 +20,13 @@ static int compare_newest_first(const void *a, const void *b)
     return (first->time < second->time) - (first->time > second->time);
 }
 
-static bool has_age(const tune_record *record)
-{
-    return record->kind == RECORD_WIN || record->kind == RECORD_REJECTION;
-}
-
 static tuff_status collect(const tune_store *store, text *line, record_sizes *out)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));) {
         tuff__text_clear(line);
         TRY(tuff__record_write(record, line));
-        if (!has_age(record)) {
+        if (!tuff__record_is_result(record->kind)) {
             out->kept_bytes += line->length;
             continue;
         }
@@ -73,7 +68,7 @@ tuff_status tuff__tidy_cutoff(const tune_store *const *stores, int count, uint64
 
 static bool is_up_to_cutoff(const tune_record *record, void *state)
 {
-    return has_age(record) && record->time <= *(const uint64_t *)state;
+    return tuff__record_is_result(record->kind) && record->time <= *(const uint64_t *)state;
 }
 
 tuff_status tuff__store_tidy(tune_store *store, uint64_t limit)

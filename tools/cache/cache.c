@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "io/json.h"
 #include "tools/verbs.h"
@@ -64,7 +63,7 @@ json_t *cache_json_text(const char *source)
     return value;
 }
 
-static json_t *json_runners_up(const tune_record *record)
+json_t *cache_json_runners_up(const tune_record *record)
 {
     json_t *list = json_array();
     for (int i = 0; i < RUNNERS_UP; i++)
@@ -75,18 +74,18 @@ static json_t *json_runners_up(const tune_record *record)
 
 json_t *cache_json_record(const tune_record *record)
 {
-    static const char *const kinds[] = {"env", "win", "bad", "pin"};
-    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "kind", kinds[record->kind], "key",
+    json_t *out = json_pack("{s:s, s:s, s:s, s:s, s:s, s:I}", "kind", tuff__record_kind_text(record->kind), "key",
                             ALL_DIGITS(record->key), "environment", ALL_DIGITS(record->environment), "op", record->op,
                             "candidate", record->candidate, "time", (json_int_t)record->time);
     if (record->kind == RECORD_WIN)
         (void)json_object_update_new(
-            out, json_pack("{s:[I,I,I], s:I, s:I, s:f, s:o, s:s, s:s, s:s, s:s}", "nanoseconds",
-                           (json_int_t)record->nanoseconds[0], (json_int_t)record->nanoseconds[1],
-                           (json_int_t)record->nanoseconds[2], "samples", (json_int_t)record->samples,
-                           "default_nanoseconds", (json_int_t)record->default_nanoseconds, "gain",
-                           tuff__record_gain(record), "runners_up", json_runners_up(record), "source", record->source,
-                           "kernel_hash", record->kernel_hash, "cold", record->cold, "library", record->library));
+            out,
+            json_pack("{s:[I,I,I], s:I, s:I, s:f, s:o, s:s, s:s, s:s, s:s}", "nanoseconds",
+                      (json_int_t)record->nanoseconds[0], (json_int_t)record->nanoseconds[1],
+                      (json_int_t)record->nanoseconds[2], "samples", (json_int_t)record->samples, "default_nanoseconds",
+                      (json_int_t)record->default_nanoseconds, "gain", tuff__record_gain(record), "runners_up",
+                      cache_json_runners_up(record), "source", record->source, "kernel_hash", record->kernel_hash,
+                      "cold", record->cold, "library", record->library));
     if (record->kind == RECORD_WIN && record->timed > 0)
         (void)json_object_update_new(out, json_pack("{s:I, s:[I,I,I,I,I]}", "timed", (json_int_t)record->timed,
                                                     "spread", (json_int_t)record->spread[0],
@@ -99,19 +98,13 @@ json_t *cache_json_record(const tune_record *record)
     return out;
 }
 
-uint64_t cache_now(void)
-{
-    const time_t now = time(NULL);
-    return now > 0 ? (uint64_t)now : 0;
-}
-
 const char *cache_age(uint64_t at, char *buffer)
 {
     static const struct {
         uint64_t seconds;
         char unit;
     } units[] = {{86400, 'd'}, {3600, 'h'}, {60, 'm'}, {1, 's'}};
-    const uint64_t now = cache_now(), age = now > at ? now - at : 0;
+    const uint64_t now = tuff__record_now(), age = now > at ? now - at : 0;
     int i = 0;
     while (i < 3 && age < units[i].seconds)
         i++;

@@ -74,6 +74,7 @@ int cache_fail(const cli_verb *verb, const char *subject);
 /* Prints a verb's JSON output and releases it. Returns code, or CACHE_ERROR if memory ran out. */
 int cache_print_json(const cli_verb *verb, json_t *value, int code);
 json_t *cache_json_text(const char *source); /* bytes that are not ASCII become '?' */
+json_t *cache_json_runners_up(const tune_record *win);
 json_t *cache_json_record(const tune_record *record);
 
 #define KEY_DIGITS(hash) tuff__hash_digits((hash), 12, (char[33]){0})
@@ -81,6 +82,5 @@ json_t *cache_json_record(const tune_record *record);
 const char *cache_age(uint64_t time, char *buffer); /* "2d", in 16 bytes */
 #define AGE_TEXT(time) cache_age((time), (char[16]){0})
 const char *cache_candidate(const char *candidate); /* "default" if it is empty */
-uint64_t cache_now(void);                           /* seconds since 1970 */
 
 #endif

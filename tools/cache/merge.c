@@ -88,12 +88,6 @@ typedef struct difference {
     int only_a, only_b, winners, times, same;
 } difference;
 
-static bool is_wanted(const char *device, const tune_store *store, const tune_record *record)
-{
-    const char *environment = tuff__store_environment(store, record->environment);
-    return !device || (environment && tuff__cache_is_wanted(device, "", environment));
-}
-
 /* Finds the environment that all records share; returns false if there are several. */
 static bool find_environment(const tune_store *store, hash128 *out)
 {
@@ -151,7 +145,7 @@ static void find_differences(difference *diff, hash128 environment_a, hash128 en
 {
     const tune_record *record, *other;
     for (int at = 0; (record = tuff__store_next(diff->a, &at));) {
-        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->a, record))
+        if (record->kind != RECORD_WIN || !tuff__cache_record_is_wanted(diff->device, diff->a, record))
             continue;
         other = find_same(diff->b, diff->by_key ? environment_b : record->environment, record);
         diff->only_a += !other;
@@ -161,7 +155,7 @@ static void find_differences(difference *diff, hash128 environment_a, hash128 en
             print_difference(diff, "only in A", record, NULL);
     }
     for (int at = 0; (record = tuff__store_next(diff->b, &at));) {
-        if (record->kind != RECORD_WIN || !is_wanted(diff->device, diff->b, record) ||
+        if (record->kind != RECORD_WIN || !tuff__cache_record_is_wanted(diff->device, diff->b, record) ||
             find_same(diff->a, diff->by_key ? environment_a : record->environment, record))
             continue;
         diff->only_b++;

@@ -162,17 +162,13 @@ static json_t *json_times(const uint64_t *times, int count)
 
 static void add_win(json_t *out, const entry *item)
 {
-    json_t *runners_up = json_array();
     const tune_record *win = item->win;
-    for (int i = 0; i < RUNNERS_UP; i++)
-        if (win->runners_up[i][0])
-            (void)json_array_append_new(runners_up, cache_json_text(win->runners_up[i]));
     (void)json_object_update_new(
         out, json_pack("{s:o, s:o, s:I, s:I, s:f, s:I, s:o, s:o, s:o, s:I, s:b}", "candidate",
                        cache_json_text(win->candidate), "nanoseconds", json_times(win->nanoseconds, 3), "samples",
                        (json_int_t)win->samples, "default_nanoseconds", (json_int_t)win->default_nanoseconds, "gain",
                        win->candidate[0] ? tuff__record_gain(win) : 1.0, "timed", (json_int_t)win->timed, "spread",
-                       json_times(win->spread, SPREAD), "runners_up", runners_up, "source",
+                       json_times(win->spread, SPREAD), "runners_up", cache_json_runners_up(win), "source",
                        cache_json_text(win->source), "time", (json_int_t)win->time, "current", (int)is_current(item)));
 }
 
@@ -246,8 +242,8 @@ json_t *report_data(const tuff_cache *cache, const model_plans *plans, const tun
     for (int i = 0; !plans && i < cache->count; i++)
         if (cache->files[i].is_wanted && cache->files[i].is_described && !is_listed(cache, i))
             failed |= json_array_append_new(list, json_environment(cache, NULL, cache->files[i].text)) != 0;
-    json_t *out = json_pack("{s:s, s:I, s:b, s:o}", "version", tuff_version(), "time", (json_int_t)cache_now(), "model",
-                            (int)(plans != NULL), "environments", list);
+    json_t *out = json_pack("{s:s, s:I, s:b, s:o}", "version", tuff_version(), "time", (json_int_t)tuff__record_now(),
+                            "model", (int)(plans != NULL), "environments", list);
     if (failed) {
         json_decref(out);
         return NULL;

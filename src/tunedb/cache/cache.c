@@ -139,6 +139,12 @@ void tuff_cache_close(tuff_cache *cache)
     tuff__free(cache);
 }
 
+bool tuff__cache_record_is_wanted(const char *wanted, const tune_store *store, const tune_record *record)
+{
+    const char *environment = tuff__store_environment(store, record->environment);
+    return !wanted || (environment && tuff__cache_is_wanted(wanted, "", environment));
+}
+
 const char *tuff__cache_environment(const tuff_cache *self, hash128 environment)
 {
     const char *found = NULL;

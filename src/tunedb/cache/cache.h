@@ -37,6 +37,8 @@ tuff_status tuff__cache_open(const char *wanted, tuff_cache **out);
    environments that contain "pocl"; any other text is looked for in the name and in the environment. Case is
    ignored. */
 bool tuff__cache_is_wanted(const char *wanted, const char *name, const char *environment);
+/* Whether the filter matches the environment of a record in a store. */
+bool tuff__cache_record_is_wanted(const char *wanted, const tune_store *store, const tune_record *record);
 /* Whether `whole` contains `part`, ignoring case. */
 bool tuff__text_contains(const char *whole, const char *part);
 /* Returns the text of an environment, from whichever store knows it; NULL if none does. */

@@ -47,12 +47,6 @@ static tuff_status merge_record(merging *self, const tune_record *record)
     return better ? tuff__store_add(self->out, record) : TUFF_OK;
 }
 
-static bool is_wanted(const merging *self, const tune_store *store, const tune_record *record)
-{
-    const char *environment = tuff__store_environment(store, record->environment);
-    return !self->wanted || (environment && tuff__cache_is_wanted(self->wanted, "", environment));
-}
-
 static tuff_status merge_file(merging *self, const char *path)
 {
     tune_store *from = NULL;
@@ -60,7 +54,7 @@ static tuff_status merge_file(merging *self, const char *path)
     TRY(tuff__store_load(path, &from));
     tuff_status status = TUFF_OK;
     for (int at = 0; status == TUFF_OK && (record = tuff__store_next(from, &at));)
-        if (is_wanted(self, from, record))
+        if (tuff__cache_record_is_wanted(self->wanted, from, record))
             status = merge_record(self, record);
     const char *unknown = tuff__store_unknown(from);
     tuff__text_add_bytes(&self->unknown, unknown, strlen(unknown));

@@ -21,13 +21,7 @@ static const tune_record *find_rejection(const tuff_cache *self, const tune_reco
     char kernel_hash[KERNEL_HASH_SIZE];
     const bool is_valid_key = tuff__key_parse(pin->op, &key) == TUFF_OK;
     const char *const today = is_valid_key ? tuff__kernel_hash(key.family, kernel_hash) : NULL;
-    for (int i = 0; i < self->count; i++) {
-        const tune_record *rejection =
-            tuff__store_rejection(self->files[i].store, pin->environment, pin->key, pin->candidate, today);
-        if (tuff__record_rejects(rejection, today))
-            return rejection;
-    }
-    return NULL;
+    return tuff__stores_rejection(self->lookup_stores, self->count, pin->environment, pin->key, pin->candidate, today);
 }
 
 tuff_status tuff__cache_pin_in(tuff_cache *self, const char *environment, const char *op, const char *candidate)

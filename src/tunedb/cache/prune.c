@@ -2,7 +2,6 @@
    removes damaged and superseded lines. Pins are never dropped. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "tunedb/cache/cache.h"
 #include "tunedb/kernel_hash.h"
@@ -56,8 +55,7 @@ static tuff_status find_size_cutoff(const tuff_cache *self, pruning *state)
 
 tuff_status tuff__prune_begin(const tuff_cache *self, const tuff_cache_prune_options *options, pruning *out)
 {
-    const time_t now = time(NULL);
-    const uint64_t today = now > 0 ? (uint64_t)now : 0;
+    const uint64_t today = tuff__record_now();
     *out = (pruning){.options = *options};
     out->cutoff = options->older_seconds > 0 && options->older_seconds < today ? today - options->older_seconds : 0;
     tuff_status status = options->old_drivers ? find_old_drivers(self, out) : TUFF_OK;
