@@ -65,6 +65,11 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     job *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return NULL;
+    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
+        tuff__free(self);
+        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a lock for the compiler thread");
+        return NULL;
+    }
     self->calls = device->driver;
     self->handle = device->handle;
     self->wants_bytes = wants_bytes;
@@ -73,15 +78,9 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     self->request.text = tuff__strdup(request->text);
     if (cached.size > 0)
         self->cached = (blob){tuff__memdup(cached.data, cached.size), cached.size};
-    const bool complete = self->request.name && self->request.text && (cached.size == 0 || self->cached.data);
-    if (complete && tuff__monitor_create(&self->lock, &self->changed) == 0)
+    if (self->request.name && self->request.text && (cached.size == 0 || self->cached.data))
         return self;
-    tuff__free((char *)self->request.name);
-    tuff__free((char *)self->request.text);
-    tuff__free(self->cached.data);
-    tuff__free(self);
-    if (complete)
-        (void)FAIL(TUFF_E_OOM_HOST, "cannot create a lock for the compiler thread");
+    free_job(self);
     return NULL;
 }
 
@@ -209,7 +208,7 @@ static tuff_status start_job(tuff_device *device, const program_request *request
     if (!self)
         return TUFF_E_OOM_HOST;
     self->begin = tuff__nanoseconds();
-    if (pthread_create(&self->thread, NULL, run_job, self) != 0) {
+    if (tuff__thread_start(&self->thread, 0, run_job, self) != 0) {
         free_job(self);
         return FAIL(TUFF_E_OOM_HOST, "cannot create a compiler thread");
     }

@@ -1,7 +1,9 @@
 /* Programs whose binary costs a second compilation, as PoCL's do: they are stored once a plan has proved useful, so
    that the second start of a program compiles nothing. Several programs are compiled at once. */
 #define _XOPEN_SOURCE 700
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdatomic.h>
@@ -244,6 +246,40 @@ static tuff_device_counters start_once(const char *selector)
     return after;
 }
 
+static bool takes_signals;
+
+static tuff_status note_signals(driver_device *device, const program_request *request, blob cached, blob *made,
+                                driver_program **out)
+{
+    sigset_t blocked;
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    takes_signals = sigismember(&blocked, SIGINT) != 1;
+    return real->program_create(device, request, cached, made, out);
+}
+
+/* Signals are for the program's threads: none interrupts a compiler. */
+static void check_signals(tuff_device *device)
+{
+    test_kernel kernel;
+    driver noting = *device->driver;
+    real = device->driver;
+    noting.program_create = note_signals;
+    device->driver = &noting;
+    takes_signals = true;
+    tuff__device_limit_compiles(device, UINT64_C(600000000000));
+    make_kernel(device, &kernel, "fours", "x[i] = 4;");
+    assert_false(takes_signals);
+    tuff__program_release(device, kernel.program);
+    device->driver = real;
+}
+
+static void a_compiler_under_a_deadline_takes_no_signals(void **state)
+{
+    (void)state;
+    forget();
+    for_each_driver(check_signals);
+}
+
 static void a_second_start_compiles_nothing(void **state)
 {
     (void)state;
@@ -268,6 +304,7 @@ int main(void)
         cmocka_unit_test(costly_bytes_are_kept_after_enough_use),
         cmocka_unit_test(programs_are_compiled_at_once),
         cmocka_unit_test(the_self_test_compiles_at_once),
+        cmocka_unit_test(a_compiler_under_a_deadline_takes_no_signals),
         cmocka_unit_test(a_second_start_compiles_nothing),
     };
     return cmocka_run_group_tests_name("program_keep", tests, use_empty_cache, drop_cache);
