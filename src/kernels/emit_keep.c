@@ -1,6 +1,6 @@
-/* What an item keeps of a row between passes: values that would be expensive to compute again, such as the exponentials
-   of a softmax, which one pass adds up and the next one divides. If the lanes of a group share a row and each handles
-   few of its vectors, they also keep what they loaded, so that memory is read once. */
+/* Values that a work-item keeps in registers between the passes over a row: those that are expensive to compute again,
+   such as the exponentials of a softmax, which one pass adds up and the next one divides. If the lanes of a group share
+   a row and each handles few of its vectors, they also keep what they loaded, so that memory is read once. */
 #include "kernels/emit_value.h"
 
 static bool is_element(const emitter *self, int index)

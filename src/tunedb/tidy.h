@@ -1,4 +1,4 @@
-/* Keeps stores small; called after measuring (autotune/session.c) and by tuff_cache_prune. */
+/* Prunes stores; called after measuring (autotune/session.c) and by tuff_cache_prune. */
 #ifndef TUFF_TUNEDB_TIDY_H
 #define TUFF_TUNEDB_TIDY_H
 

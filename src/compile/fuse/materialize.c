@@ -1,6 +1,6 @@
-/* Decides which nodes have memory of their own. All others are recomputed where they are needed; on every device this
-   costs less than a pass over memory, as long as chains stay short and nothing expensive is repeated for each element
-   of a broadcast. */
+/* Decides which nodes are materialized: have memory of their own. All others are recomputed where they are needed. On
+   every device this costs less than a pass over memory, as long as chains stay short and nothing expensive is repeated
+   for each element of a broadcast. */
 #include "compile/fuse/fuse.h"
 #include "compile/schedule/kernel_policy.h"
 

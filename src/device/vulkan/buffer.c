@@ -1,4 +1,4 @@
-/* Buffers, and the ways of bytes between host and device: directly through mapped memory if that needs no long wait,
+/* Buffers, and transfers between host and device: directly through mapped memory if that needs no long wait,
    else through a ring of staging slots and copies on the queue. */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"

@@ -1,6 +1,6 @@
 /* The compute units of GPUs whose Vulkan drivers do not report them. Intel's are found by the marketing name, in vector
-   engines (execution units), as Intel's OpenCL driver counts them, so that the cost model neither takes integrated
-   graphics for a card nor the reverse. All others get the same number. */
+   engines (execution units), as Intel's OpenCL driver counts them, so that the cost model does not confuse integrated
+   and discrete GPUs. All others get the same number. */
 #include <string.h>
 
 #include "device/vulkan/state.h"
