@@ -238,6 +238,7 @@ typedef struct example {
    value. */
 bool example_get(const example *model, const void *config, const char *name, double *value);
 bool example_set(const example *model, void *config, const char *name, double value);
+/* Returns a field of a configuration, an integer or a real. */
 double example_field_value(const example_field *field, const void *config);
 /* Number of fields, and the field with this index: those of example_settings come first, then the example's own. */
 int example_field_count(const example *model);

@@ -1,6 +1,7 @@
 /* The training loop. The loss and the metrics are added up on the device, so that the host reads nothing between lines
    of output. The baseline form instead reads the loss in every step if the published program does, and fills each batch
    when it is needed instead of ahead. */
+#define _POSIX_C_SOURCE 200809L
 #include "train.h"
 
 #include <math.h>
@@ -108,11 +109,24 @@ static tuff_status handle_validation(training *self, bool *stop)
 
 static volatile sig_atomic_t interrupted;
 
-/* The first Ctrl-C ends the training after the current step, the second one the program. */
+/* Ctrl-C also ends a program that reads the output through a pipe; this one must save nevertheless. */
 static void record_interrupt(int number)
 {
+    (void)number;
     interrupted = 1;
-    (void)signal(number, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+/* The first Ctrl-C ends the training after the current step, the second one the program. Programs in the background
+   ignore it. */
+static void catch_interrupt(struct sigaction *before)
+{
+    struct sigaction action = {.sa_handler = record_interrupt, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    (void)sigemptyset(&action.sa_mask);
+    interrupted = 0;
+    (void)sigaction(SIGINT, NULL, before);
+    if (before->sa_handler != SIG_IGN)
+        (void)sigaction(SIGINT, &action, NULL);
 }
 
 static bool is_due(int64_t step, int64_t every)
@@ -125,17 +139,15 @@ static tuff_status loop(training *self)
     const int64_t steps = self->run.settings->steps;
     const int64_t twentieth = steps >= 20 ? steps / 20 : 1;
     const int64_t log_every = self->options->log_every > 0 ? self->options->log_every : twentieth;
-    bool stop = false;
+    bool stop = false, is_last = self->run.step >= steps;
+    struct sigaction before;
     tuff_status status = TUFF_OK;
-    interrupted = 0;
-    void (*const handler)(int) = signal(SIGINT, record_interrupt);
-    if (handler == SIG_IGN)
-        (void)signal(SIGINT, SIG_IGN); /* as for programs in the background */
-    while (self->run.step < steps && !stop && !interrupted && status == TUFF_OK) {
+    catch_interrupt(&before);
+    while (!is_last && !stop && status == TUFF_OK) {
         status = training_step(self);
         training_show_step(self);
         const int64_t step = self->run.step;
-        const bool is_last = step == steps || interrupted;
+        is_last = step >= steps || interrupted;
         if (status == TUFF_OK && (is_due(step, log_every) || is_due(step, self->options->validate_every) || is_last)) {
             status = training_log_line(self);
             if (status == TUFF_OK)
@@ -144,7 +156,7 @@ static tuff_status loop(training *self)
         if (status == TUFF_OK && is_due(step, self->options->save_every) && !is_last)
             status = training_save(self, false);
     }
-    (void)signal(SIGINT, handler);
+    (void)sigaction(SIGINT, &before, NULL);
     if (interrupted && status == TUFF_OK)
         fprintf(stderr, "%s: stopped by Ctrl-C after step %lld\n", self->run.model->name, (long long)self->run.step);
     return status == TUFF_OK ? training_save(self, false) : status;

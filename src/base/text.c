@@ -86,7 +86,22 @@ void tuff__text_free(text *self)
 /* Returns the length of the UTF-8 sequence that begins with the byte lead; 1 if lead cannot begin one. */
 static size_t sequence_length(unsigned char lead)
 {
-    return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+    return lead >= 0xf8 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+}
+
+/* Returns the length of the UTF-8 sequence at the beginning of a text; 1 also if there is none. */
+static size_t valid_length(const unsigned char *source)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t length = sequence_length(source[0]);
+    uint32_t code = length == 1 ? source[0] : source[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((source[i] & 0xc0) != 0x80)
+            return 1;
+        code = code << 6 | (source[i] & 0x3fu);
+    }
+    const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+    return code < least[length] || is_surrogate || code > 0x10ffff ? 1 : length;
 }
 
 void tuff__text_add_json(text *self, const char *source)
@@ -94,10 +109,7 @@ void tuff__text_add_json(text *self, const char *source)
     tuff__text_add(self, "\"");
     for (size_t length; *source; source += length) {
         const unsigned char lead = (unsigned char)*source;
-        length = sequence_length(lead);
-        for (size_t i = 1; i < length; i++)
-            if (((unsigned char)source[i] & 0xc0) != 0x80)
-                length = 1;
+        length = valid_length((const unsigned char *)source);
         if (length == 1 && (lead < 0x20 || lead >= 0x7f))
             tuff__text_add(self, "\\u%04x", (unsigned)lead);
         else

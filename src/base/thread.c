@@ -1,4 +1,4 @@
-/* Mutexes, one-time calls and the clock, on top of POSIX. */
+/* Threads, mutexes, one-time calls and the clock, on top of POSIX. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

@@ -1,4 +1,4 @@
-/* Mutexes, conditions, one-time calls, clocks, process-wide events. */
+/* Threads, mutexes, conditions, monitors, one-time calls, clocks, process-wide events. */
 #ifndef TUFF_BASE_THREAD_H
 #define TUFF_BASE_THREAD_H
 

@@ -180,7 +180,10 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
                "loader: a source has not returned for %g s: its thread keeps running, and its memory is not freed "
                "until it returns",
                timeout);
+    saved_error failure; /* the application's log function may call the library */
+    tuff__error_save(&failure);
     tuff__log(TUFF_LOG_ERROR, "%s", tuff_error());
+    tuff__error_restore(&failure);
     return TUFF_E_TIMEOUT;
 }
 

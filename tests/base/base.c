@@ -205,6 +205,9 @@ static void json_strings_are_utf8(void **state)
         {"Intel\xae", "\"Intel\\u00ae\""},    /* Latin-1 */
         {"\xae \xc3", "\"\\u00ae \\u00c3\""}, /* cut */
         {"\xe2\x84\"", "\"\\u00e2\\u0084\\\"\""},
+        {"\xc0\xaf \xed\xa0\x80", "\"\\u00c0\\u00af \\u00ed\\u00a0\\u0080\""}, /* overlong, a surrogate */
+        {"\xf8\x90\x80\x80 \xf4\x90\x80\x80",
+         "\"\\u00f8\\u0090\\u0080\\u0080 \\u00f4\\u0090\\u0080\\u0080\""}, /* beyond the last character */
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         text out = {0};

@@ -85,13 +85,14 @@ static void send_text(ipc_kind kind, const char *subject)
     tuff__text_free(&body);
 }
 
-static void send_lost_result(void)
+/* Sends results for no key, after the device was lost or not. */
+static void send_empty_result(bool is_lost)
 {
     const tuff_tune_stats stats = {.measured = 1};
     text body = {0};
     tuff__put_u32(&body, TUFF_OK);
     tuff__put_text(&body, "");
-    tuff__put_u8(&body, true);
+    tuff__put_u8(&body, is_lost);
     tuff__put_u32(&body, 1);
     tuff__put_bytes(&body, &stats, sizeof stats);
     tuff__put_u32(&body, 0);
@@ -99,7 +100,8 @@ static void send_lost_result(void)
     tuff__text_free(&body);
 }
 
-/* Simulates a worker whose device is lost with every key, that sends nonsense, or that ends when it begins. */
+/* Simulates a worker whose device is lost with every key, that sends nonsense or results for too few keys, or that ends
+   when it begins. */
 static int play_worker(const char *fault)
 {
     char build[IPC_BUILD_SIZE];
@@ -114,8 +116,8 @@ static int play_worker(const char *fault)
             send_text(IPC_READY, strcmp(fault, "refuse") == 0 ? "there is something else there" : "");
         else if (in.kind == IPC_LOCK_DEVICE)
             (void)tuff__ipc_send(STDIN_FILENO, IPC_REPLY, &yes);
-        else if ((in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) && strcmp(fault, "lost") == 0)
-            send_lost_result();
+        else if ((in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL) && strcmp(fault, "nonsense") != 0)
+            send_empty_result(strcmp(fault, "lost") == 0);
         else if (in.kind == IPC_MEASURE || in.kind == IPC_MEASURE_ALL)
             send_text(IPC_MEASURED, "nothing of what was asked for");
     tuff__text_free(&yes);

@@ -198,8 +198,8 @@ static void what_ends_a_worker_is_not_tried(void **state)
 /* A few times, then no more. */
 static void lose_devices(tuff_device *device)
 {
-    static const char *const faults[] = {"lost", "nonsense"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const faults[] = {"lost", "nonsense", "short"};
+    for (int i = 0; i < 3; i++) {
         subject_plan self;
         begin_with_worker(faults[i], "0");
         compile(&self, device, TUFF_ISOLATE_AUTO);

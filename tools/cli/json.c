@@ -6,7 +6,7 @@ void cli_print_json_text(const char *source)
 {
     text out = {0};
     tuff__text_add_json(&out, source);
-    fputs(tuff__text_get(&out), stdout);
+    fputs(tuff__text_status(&out) == TUFF_OK ? tuff__text_get(&out) : "null", stdout);
     tuff__text_free(&out);
 }
 

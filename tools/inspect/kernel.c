@@ -18,6 +18,7 @@ typedef struct kernel_list {
     const char *file; /* a graph file; NULL: a GPT */
     const char *name; /* the name to print; NULL: list all */
     int shown;
+    tuff_status status; /* of search_case */
     bool shows_all; /* show all kernels of the current plan, which was compiled for the name */
     bool json;
 } kernel_list;
@@ -110,7 +111,7 @@ static tuff_status search_case(void *state, const tuff_plan *plan)
 {
     kernel_list *self = state;
     self->shows_all = true;
-    return search_plan(self, plan);
+    return self->status = search_plan(self, plan);
 }
 
 /* Prints kernels of the graph file or of a GPT; if the GPT has none of the name, those of a primitive or composite of
@@ -126,8 +127,11 @@ static int search(kernel_list *self, tuff_device *device, const tuff_compile_opt
     for (int i = 0; i < plans.count && status == TUFF_OK; i++)
         status = search_plan(self, plans.items[i].plan);
     if (status == TUFF_OK && self->name && !self->file)
-        for (int i = 0; self->shown == 0 && find_case(self->name, i, &one); i++)
-            (void)suite_with_plan(device, &one, options, search_case, self);
+        for (int i = 0; self->shown == 0 && self->status == TUFF_OK && find_case(self->name, i, &one); i++)
+            (void)suite_with_plan(device, &one, options, search_case,
+                                  self); /* a case that does not compile is skipped */
+    if (status == TUFF_OK)
+        status = self->status;
     fputs(self->json ? "\n]\n" : "", stdout);
     model_plans_destroy(&plans);
     return status == TUFF_OK

@@ -266,14 +266,18 @@ json_t *optimizer_flags_json(const optimizer_flags *f)
 {
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, f->rates_hash);
-    return json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s, "
-                     "s:i, s:f, s:f, s:f, s:I, s:I, s:o*, s:s}",
-                     "kind", f->kind, "schedule", f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum,
-                     "clip", f->clip, "clip_value", f->clip_value, "average", f->average, "final_fraction",
-                     f->final_fraction, "warmup", (json_int_t)f->warmup, "accumulate", (json_int_t)f->accumulate,
-                     "loss_scale", f->loss_scale, "groups", f->groups, "nesterov", f->nesterov, "beta1", f->beta1,
-                     "beta2", f->beta2, "epsilon", f->epsilon, "epoch_steps", (json_int_t)f->epoch_steps, "update_top",
-                     (json_int_t)f->update_top, "rates", json_string(f->rates), "rates_hash", hash);
+    json_t *flags =
+        json_pack("{s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:f, s:f, s:f, s:I, s:I}", "kind",
+                  f->kind, "schedule", f->schedule, "weight_decay", f->weight_decay, "momentum", f->momentum, "clip",
+                  f->clip, "clip_value", f->clip_value, "average", f->average, "final_fraction", f->final_fraction,
+                  "warmup", (json_int_t)f->warmup, "accumulate", (json_int_t)f->accumulate, "loss_scale", f->loss_scale,
+                  "groups", f->groups, "nesterov", f->nesterov, "beta1", f->beta1, "beta2", f->beta2, "epsilon",
+                  f->epsilon, "epoch_steps", (json_int_t)f->epoch_steps, "update_top", (json_int_t)f->update_top);
+    if (flags) {
+        (void)json_object_set_new(flags, "rates", json_string(f->rates));
+        (void)json_object_set_new(flags, "rates_hash", json_string(hash));
+    }
+    return flags;
 }
 
 static bool is_beta(double value)

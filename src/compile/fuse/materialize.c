@@ -138,7 +138,7 @@ static void measure(struct fusion *fusion, const node *at, chain_size *size)
     if (fusion->marks[at->id] == fusion->mark)
         return;
     fusion->marks[at->id] = fusion->mark;
-    if (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized) {
+    if (tuff__is_materialized(fusion, at)) {
         size->leaves += !tuff__is_scalar_constant(at);
         return;
     }

@@ -36,7 +36,7 @@ static tuff_status find_reads(struct fusion *fusion, struct task *task, const no
         return TUFF_OK;
     fusion->marks[at->id] = fusion->mark;
     const bool inner = tuff__task_computes(task, at);
-    if (!inner && (tuff__op_is_source(at->op) || fusion->facts[at->id].materialized)) {
+    if (!inner && tuff__is_materialized(fusion, at)) {
         if (!GROW(task->reads, task->read_count, *capacity))
             return TUFF_E_OOM_HOST;
         task->reads[task->read_count++] = at;

@@ -15,8 +15,7 @@
 static tuff_dtype source_dtype(const node *at)
 {
     const tuff_dtype dtype = at->outputs[0].dtype;
-    const bool is_scalar = at->op == OP_CONSTANT && at->attributes.data == NULL;
-    if (!is_scalar || !tuff__dtype_is_float(dtype) || isnan(at->attributes.value) ||
+    if (!tuff__is_scalar_constant(at) || !tuff__dtype_is_float(dtype) || isnan(at->attributes.value) ||
         tuff__round_to(dtype, at->attributes.value) == at->attributes.value)
         return dtype;
     return TUFF_F32;

@@ -2,8 +2,6 @@
    one slab, and slices of one matrix, are such neighbours. */
 #include "compile/rewrite/matmul_merge.h"
 
-#include <string.h>
-
 #include "compile/rewrite/simplify.h"
 
 /* Follows views, and casts from f16 and bf16, back to memory. Steps are applied while the recursion unwinds. */

@@ -112,7 +112,7 @@ static tuff_status record_part(driver_device *device, driver_recording *recordin
     }
     if (recording->queries && part->is_first)
         device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query);
-    TRY(record_command(device, commands, step, part, recording->sets ? recording->sets[part->command] : NULL));
+    TRY(record_command(device, commands, step, part, recording->sets[part->command]));
     if (recording->queries && part->is_last)
         device->vk->vkCmdWriteTimestamp(commands, end, recording->queries, query + 1);
     *pending |= step->kind == COMMAND_DISPATCH ? compute_stage : transfer_stage;
