@@ -143,7 +143,7 @@ static void what_hangs_is_ended(void **state)
 /* Nothing is measured in the program instead. */
 static void do_without(tuff_device *device)
 {
-    static const char *const faults[] = {"other", "silent", "noisy", "refuse", "begin", "lost", "nonsense", "short"};
+    static const char *const faults[] = {"other", "silent", "noisy", "refuse", "begin", "lost", "nonsense", "lacking"};
     set_variable("TUFF_TUNE_WATCHDOG", "2");
     for (size_t i = 0; i <= sizeof faults / sizeof *faults; i++) {
         subject_plan self;

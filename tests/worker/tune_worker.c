@@ -198,7 +198,7 @@ static void what_ends_a_worker_is_not_tried(void **state)
 /* A few times, then no more. */
 static void lose_devices(tuff_device *device)
 {
-    static const char *const faults[] = {"lost", "nonsense", "short"};
+    static const char *const faults[] = {"lost", "nonsense", "lacking"};
     for (int i = 0; i < 3; i++) {
         subject_plan self;
         begin_with_worker(faults[i], "0");
