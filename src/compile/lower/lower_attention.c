@@ -351,7 +351,7 @@ typedef struct tile {
     int columns;
 } tile;
 
-static tile choose_tile(const attention *job)
+static tile choose_register_tile(const attention *job)
 {
     const launch_list *list = job->list;
     const int64_t most = tuff__tunable_value(&list->policy, TUNABLE_attention_register_tile_rows);
@@ -368,7 +368,7 @@ static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
-    const tile work = choose_tile(job);
+    const tile work = choose_register_tile(job);
     const int64_t panel = work.panel * job->vec, blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t items = job->batches * job->q.heads * blocks;
     int packed, lse;

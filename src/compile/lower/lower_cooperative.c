@@ -148,7 +148,8 @@ static int default_subgroup_columns(const tuff_device_info *info, const matrix_t
     return tile->columns > own ? tile->columns / own : 1;
 }
 
-static tuff_status choose_tile(const launch_list *list, const fused_chain *chain, int64_t inner, matrix_tile *out)
+static tuff_status choose_matrix_tile(const launch_list *list, const fused_chain *chain, int64_t inner,
+                                      matrix_tile *out)
 {
     const tuff_device_info *info = list->policy.target.info;
     const kernel_policy *policy = &list->policy;
@@ -256,7 +257,7 @@ static tuff_status suits_matrix_units(const launch_list *list, const fused_chain
 static tuff_status lower_cooperative(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
     matrix_tile tile;
-    TRY(choose_tile(list, chain, inner, &tile));
+    TRY(choose_matrix_tile(list, chain, inner, &tile));
     launch *kernel = tuff__matmul_launch(list, "matmul_cooperative", index, chain, inner);
     return kernel == NULL ? TUFF_E_OOM_HOST : finish(list, kernel, &tile, inner);
 }
