@@ -223,7 +223,7 @@ static void start_threads(compile_pool *self, int wanted)
 
 static void destroy_pool(compile_pool *self)
 {
-    tuff__monitor_destroy(&self->lock, &self->changed);
+    tuff__mutex_condition_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -236,7 +236,7 @@ void tuff__compile_pool_open(tuning_session *session)
     self->session = session;
     self->device = session->measure_device;
     self->limit = tuff__compile_timeout;
-    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
+    if (tuff__mutex_condition_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return;
     }

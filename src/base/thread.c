@@ -32,7 +32,7 @@ void tuff__mutex_destroy(mutex *lock)
     (void)pthread_mutex_destroy(lock);
 }
 
-int tuff__monitor_create(mutex *lock, pthread_cond_t *changed)
+int tuff__mutex_condition_create(mutex *lock, pthread_cond_t *changed)
 {
     int error = tuff__mutex_create(lock);
     if (error != 0)
@@ -43,7 +43,7 @@ int tuff__monitor_create(mutex *lock, pthread_cond_t *changed)
     return error;
 }
 
-void tuff__monitor_destroy(mutex *lock, pthread_cond_t *changed)
+void tuff__mutex_condition_destroy(mutex *lock, pthread_cond_t *changed)
 {
     (void)pthread_cond_destroy(changed);
     tuff__mutex_destroy(lock);

@@ -1,4 +1,4 @@
-/* Threads, mutexes, conditions, monitors, one-time calls, clocks, process-wide events. */
+/* Threads, mutexes, conditions, one-time calls, clocks, process-wide events. */
 #ifndef TUFF_BASE_THREAD_H
 #define TUFF_BASE_THREAD_H
 
@@ -14,8 +14,8 @@ void tuff__mutex_destroy(mutex *lock);
 /* Creates a condition that waits by the monotonic clock; 0 on success. */
 int tuff__condition_create(pthread_cond_t *condition);
 /* Creates a mutex and a condition, or neither; 0 on success. */
-int tuff__monitor_create(mutex *lock, pthread_cond_t *changed);
-void tuff__monitor_destroy(mutex *lock, pthread_cond_t *changed);
+int tuff__mutex_condition_create(mutex *lock, pthread_cond_t *changed);
+void tuff__mutex_condition_destroy(mutex *lock, pthread_cond_t *changed);
 /* Starts a thread that blocks all signals, which are for the program's own threads. stack_size 0: the default. Returns
    0 on success. */
 int tuff__thread_start(pthread_t *out, size_t stack_size, void *(*run)(void *argument), void *argument);

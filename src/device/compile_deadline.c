@@ -37,7 +37,7 @@ static void free_job(job *self)
     tuff__free((char *)self->request.text);
     tuff__free(self->cached.data);
     tuff__free(self->made.data);
-    tuff__monitor_destroy(&self->lock, &self->changed);
+    tuff__mutex_condition_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -65,7 +65,7 @@ static job *make_job(const tuff_device *device, const program_request *request, 
     job *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return NULL;
-    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
+    if (tuff__mutex_condition_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         (void)FAIL(TUFF_E_OOM_HOST, "cannot create a lock for the compiler thread");
         return NULL;

@@ -3,7 +3,6 @@
    confidence intervals of the medians, then once more alone against the default, with fresh samples and a sign test
    over the rounds. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "search/search_state.h"
 #include "search/times.h"
@@ -353,12 +352,6 @@ cached_state tuff__search_cached(const search *self, search_result *out)
     return CACHED_UNTRIED;
 }
 
-static int compare_times(const void *a, const void *b)
-{
-    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
-    return (first > second) - (first < second);
-}
-
 /* Fills in the distribution of all candidates' times; if there are very many, of the first ones. */
 static void fill_spread(const search *self, search_result *out)
 {
@@ -368,8 +361,7 @@ static void fill_spread(const search *self, search_result *out)
     for (int i = 0; count < MAX_STEP_TIMES && i < self->candidate_count; i++)
         if (self->candidates[i].samples > 0 && !self->candidates[i].rejected)
             times[count++] = self->candidates[i].nanoseconds;
-    if (count > 0)
-        qsort(times, (size_t)count, sizeof *times, compare_times);
+    tuff__times_sort(times, count);
     out->timed = count;
     for (int i = 0; i < 5 && count > 0; i++)
         out->spread[i] = times[(count - 1) * i / 4];

@@ -12,6 +12,11 @@ static int compare_times(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+void tuff__times_sort(uint64_t *times, int count)
+{
+    qsort(times, (size_t)count, sizeof *times, compare_times);
+}
+
 /* Returns the value at quarter / 4 of the way through sorted times. */
 static uint64_t quantile(const uint64_t *sorted, int count, int quarter)
 {
@@ -25,7 +30,7 @@ void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[
     assert(count > 0 && count <= MAX_TIMES);
     uint64_t sorted[MAX_TIMES];
     memcpy(sorted, times, (size_t)count * sizeof *times);
-    qsort(sorted, (size_t)count, sizeof *sorted, compare_times);
+    tuff__times_sort(sorted, count);
     for (int i = 0; i < 3; i++)
         quartiles[i] = quantile(sorted, count, i + 1);
 }

@@ -6,6 +6,8 @@
 
 enum { MAX_TIMES = 64 };
 
+/* Sorts times, the shortest first. */
+void tuff__times_sort(uint64_t *times, int count);
 /* Computes the quartiles and median of 1 to MAX_TIMES times, interpolated between neighbours. */
 void tuff__times_quartiles(const uint64_t *times, int count, uint64_t quartiles[3]);
 uint64_t tuff__times_median(const uint64_t *times, int count);

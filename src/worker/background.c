@@ -277,7 +277,7 @@ static void free_all(void *state)
     tuff__worker_destroy(self->worker);
     tuff__free(self->running);
     tuff__free(self->log);
-    tuff__monitor_destroy(&self->lock, &self->changed);
+    tuff__mutex_condition_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -304,7 +304,7 @@ tuff_status tuff__background_start(tuff_plan *plan, const tuff_compile_options *
     background *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return TUFF_E_OOM_HOST;
-    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
+    if (tuff__mutex_condition_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return FAIL(TUFF_E_OOM_HOST, "compile: cannot create a lock: out of memory");
     }

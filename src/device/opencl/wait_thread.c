@@ -24,7 +24,7 @@ struct wait_thread {
 
 static void destroy(wait_thread *self)
 {
-    tuff__monitor_destroy(&self->lock, &self->changed);
+    tuff__mutex_condition_destroy(&self->lock, &self->changed);
     tuff__free(self);
 }
 
@@ -65,7 +65,7 @@ static wait_thread *create(void)
     wait_thread *self = tuff__calloc(1, sizeof *self);
     if (self == NULL)
         return NULL;
-    if (tuff__monitor_create(&self->lock, &self->changed) != 0) {
+    if (tuff__mutex_condition_create(&self->lock, &self->changed) != 0) {
         tuff__free(self);
         return NULL;
     }
