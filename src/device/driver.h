@@ -30,6 +30,13 @@ enum { VENDOR_AMD = 0x1002, VENDOR_NVIDIA = 0x10de, VENDOR_ARM = 0x13b5, VENDOR_
 /* Separates the translation units of a text. */
 #define UNIT_SEPARATOR "\n// next translation unit\n"
 
+/* Registers of a lane, on devices that trade them for lanes that run at a time, and whose compilers can be told. */
+typedef enum register_count {
+    REGISTERS_DEFAULT, /* as the compiler decides */
+    REGISTERS_FEW,     /* at most 128 (NVIDIA) */
+    REGISTERS_MANY     /* twice as many as by default (Intel) */
+} register_count;
+
 /* One kernel. text is what the driver's compiler gets: OpenCL C with one kernel function `name`, or GLSL with main.
    OpenCL C may consist of several translation units, which are compiled one by one and linked. The kernel sees
    buffer_count storage buffers (OpenCL: arguments 0..buffer_count-1; Vulkan: set 0, bindings 0..buffer_count-1) and
@@ -40,7 +47,7 @@ typedef struct program_request {
     int buffer_count, word_count;
     uint32_t local_size;
     uint32_t subgroup_size; /* required width; 0: any */
-    bool many_registers;    /* twice as many registers per lane, if the device can trade lanes for them (Intel GPUs) */
+    register_count registers;
 } program_request;
 
 typedef struct buffer_binding {

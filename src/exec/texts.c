@@ -83,5 +83,6 @@ program_request tuff__launch_request(const launch *kernel, const char *name, con
                              .word_count = 2,
                              .local_size = kernel->local_size,
                              .subgroup_size = kernel->subgroup_size,
-                             .many_registers = kernel->many_registers || kernel->cooperative == TUFF_MATRIX_INTEL};
+                             .registers =
+                                 kernel->cooperative == TUFF_MATRIX_INTEL ? REGISTERS_MANY : kernel->registers};
 }

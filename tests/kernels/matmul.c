@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "configured_plan.h"
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"
@@ -235,6 +236,7 @@ static bool has_kernel(const tuff_plan *plan, const char *body)
 typedef struct kernel_choice {
     const char *body, *sums; /* NULL: any; the kernel that adds partial sums */
     bool for_gpus;
+    const char *config; /* tunables of the matmul; NULL: the defaults */
 } kernel_choice;
 
 static void expect_kernels(const tuff_plan *plan, const kernel_choice *choice)
@@ -258,7 +260,13 @@ static void try_case(tuff_device *device, const char *name, const shape_case *on
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     build(&problem, graph, epilogue);
-    problem.plan = tuff_compile(graph, options);
+    if (choice && choice->config) {
+        tune_config config;
+        assert_int_equal(tuff__config_parse(choice->config, &config), TUFF_OK);
+        problem.plan = compile_configured(graph, &(tuff_compile_options){0}, TASK_MATMUL, &config);
+    } else {
+        problem.plan = tuff_compile(graph, options);
+    }
     if (!problem.plan)
         fail_msg("%s", tuff_error());
     if (choice)
@@ -302,8 +310,8 @@ static void check_device(tuff_device *device)
 static void check_gpu_kernels(tuff_device *device)
 {
     static const kernel_choice any = {.for_gpus = true}, blocks = {.body = "matmul_local", .for_gpus = true},
-                               parts = {"matmul_gemv_local", "column_local", true},
-                               block_parts = {"matmul_local", "column_local", true};
+                               parts = {.body = "matmul_gemv_local", .sums = "column_local", .for_gpus = true},
+                               block_parts = {.body = "matmul_local", .sums = "column_local", .for_gpus = true};
     /* The latter cases read or add enough that their terms are split among groups. */
     static const struct {
         shape_case shape;
@@ -337,6 +345,69 @@ static void kernels_of_gpus_are_right(void **unused)
 {
     (void)unused;
     for_each_driver(check_gpu_kernels);
+}
+
+/* Blocks of extreme shapes: groups of fewer lanes than a line of terms has chunks, narrow blocks, and lines of which
+   every lane loads several chunks. */
+static void check_blocks(tuff_device *device)
+{
+#define BLOCKS(rows, columns, thread_rows, thread_columns, step, buffers)                                   \
+    {                                                                                                       \
+        .body = "matmul_local",                                                                             \
+        .config = "task.family=2;matmul_local.block_rows=" #rows ";matmul_local.block_columns=" #columns    \
+                  ";matmul_local.thread_rows=" #thread_rows ";matmul_local.thread_columns=" #thread_columns \
+                  ";matmul_local.step_k=" #step ";matmul_local.buffers=" #buffers                           \
+    }
+    static const kernel_choice choices[] = {BLOCKS(16, 16, 8, 8, 32, 2), BLOCKS(16, 16, 8, 8, 32, 1),
+                                            BLOCKS(128, 16, 8, 8, 4, 2), BLOCKS(16, 128, 2, 4, 32, 2),
+                                            BLOCKS(32, 64, 8, 4, 16, 2)};
+#undef BLOCKS
+    static const form layouts[] = {PLAIN, X_TRANSPOSED, Y_TRANSPOSED};
+    for (int i = 0; i < (int)(sizeof choices / sizeof choices[0]); i++)
+        for (int k = 0; k < 3; k++) {
+            const shape_case one = {33 + 32 * (i % 2), 129, 61 + 3 * (i % 2), 1, layouts[k], TUFF_F32};
+            if (is_drawn_for_device(device, 3 * i + k))
+                try_case(device, device->info.name, &one, false, false, NULL, &choices[i]);
+        }
+}
+
+static void blocks_of_any_shape_are_right(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_blocks);
+}
+
+static void check_registers(tuff_device *device)
+{
+    enum { NVIDIA = 0x10de, AMD = 0x1002 };
+    static const char *const configs[] = {"", "matmul_local.few_registers=0", "matmul_local.few_registers=1"};
+    const tuff_device_info info = device->info;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
+    for (int i = 0; i < 6; i++) {
+        tune_config config;
+        device->info.vendor_id = i < 3 ? NVIDIA : AMD;
+        assert_int_equal(tuff__config_parse(configs[i % 3], &config), TUFF_OK);
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(256, 256));
+        tuff_output(graph, "y", tuff_matmul(x, x));
+        tuff_plan *plan = lower_configured(graph, &(tuff_compile_options){0}, TASK_MATMUL, &config);
+        assert_non_null(plan);
+        assert_true(uses_body(plan, "matmul_local"));
+        const bool limited = i < 3 && i != 1 && !tuff__device_takes_glsl(device);
+        assert_int_equal(uses_kernel(plan, "matmul_local", "#define FEW_REGISTERS\n"), limited);
+        for (int k = 0; k < plan->executable.launches.launch_count; k++)
+            assert_int_equal(plan->executable.launches.launches[k].registers == REGISTERS_FEW, limited);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+    device->info = info;
+}
+
+static void registers_are_limited_for_nvidia(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_registers);
 }
 
 /* One weight for a whole batch, a product of an operand with itself, and following ops in kernels of their own. */
@@ -518,11 +589,12 @@ static void every_shape_is_right(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_infinity_meets_a_zero),
-        cmocka_unit_test(every_shape_is_right),
-        cmocka_unit_test(kernels_of_gpus_are_right),
-        cmocka_unit_test(subgroups_are_right_too),
-        cmocka_unit_test(a_library_is_right_too)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_infinity_meets_a_zero),
+                                       cmocka_unit_test(every_shape_is_right),
+                                       cmocka_unit_test(kernels_of_gpus_are_right),
+                                       cmocka_unit_test(blocks_of_any_shape_are_right),
+                                       cmocka_unit_test(registers_are_limited_for_nvidia),
+                                       cmocka_unit_test(subgroups_are_right_too),
+                                       cmocka_unit_test(a_library_is_right_too)};
     return cmocka_run_group_tests_name("matmul", tests, NULL, NULL);
 }

@@ -358,7 +358,7 @@ tuff_status create_emulated(driver_device *device, const program_request *reques
         emulation = replaced(emulation, emulated_units->wrong_emulation[0], emulated_units->wrong_emulation[1]);
     changed.text = emulation;
     changed.subgroup_size = 0;
-    changed.many_registers = false;
+    changed.registers = REGISTERS_DEFAULT;
     emulated++;
     const tuff_status status = create_program(device, &changed, made, out);
     free(emulation);

@@ -126,6 +126,11 @@ def find_cuda(name):
     return None
 
 
+def ptxas_options(text):
+    """As src/device/opencl builds the kernel."""
+    return ["--maxrregcount=128"] if "#define FEW_REGISTERS\n" in text else []
+
+
 def find_ptxas():
     program = find_cuda("ptxas")
     if program is None:

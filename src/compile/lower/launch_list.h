@@ -39,8 +39,7 @@ typedef struct launch {
     int64_t unrolled;       /* values computed in the epilogue of a register tile, which is fully unrolled */
     bool prefetches;        /* see assemble.h */
     uint32_t subgroup_size; /* width that the body requires; 0: any */
-    bool many_registers;    /* twice the registers for each lane, on devices that can do so (Intel GPUs); the text has
-                               MANY_REGISTERS, too */
+    register_count registers; /* the text has FEW_REGISTERS or MANY_REGISTERS, too */
     uint32_t cooperative;   /* form of the matrix units, a tuff_matrix_units; 0: none */
     char defines[3072];
     int64_t parameters[MAX_PARAMETERS];    /* values of the body's @parameters, in order */

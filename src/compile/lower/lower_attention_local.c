@@ -132,7 +132,7 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
                    tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
     made->vec = LANES;
     made->local_size = (uint32_t)work->lanes;
-    made->many_registers = true;
+    made->registers = REGISTERS_MANY;
     made->local_bytes = (uint32_t)local_memory_of(job, work);
     return tuff__set_defines(made, defines);
 }

@@ -153,6 +153,11 @@ static tuff_status define_blocks(const launch_list *list, launch *kernel, const 
                    "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n",
                    inner % blocks->step_k == 0, rows % blocks->rows == 0, columns % blocks->columns == 0,
                    columns % 4 != 0, has_long_epilogue(list, chain));
+    if (list->policy.target.limits_registers &&
+        tuff__tunable_value(&list->policy, TUNABLE_matmul_local_few_registers) != 0) {
+        tuff__text_add(&defines, "#define FEW_REGISTERS\n");
+        kernel->registers = REGISTERS_FEW;
+    }
     return tuff__set_defines(kernel, &defines);
 }
 

@@ -159,6 +159,8 @@ struct driver_device {
     cl_ulong group_limit;          /* most groups of one launch */
     cl_ulong local_overhead;       /* bytes that the driver adds when it reports a kernel's local memory */
     bool makes_ptx;                /* the driver's binaries are PTX */
+    bool doubles_registers;        /* takes Intel's option for REGISTERS_MANY */
+    _Atomic bool limits_registers; /* takes NVIDIA's option for REGISTERS_FEW; also cleared while programs are made */
     bool is_pocl;
     bool is_cpu;
     bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */
@@ -199,7 +201,7 @@ struct driver_program {
     uint64_t spilled; /* what spilled_bytes returns */
     pace_scale scale;
     char *text; /* kept if a build for larger buffers may be needed; else NULL */
-    bool many_registers;
+    register_count registers;
     cl_program large; /* the program built for larger buffers; NULL until it is needed */
 };
 

@@ -177,21 +177,31 @@ static void leave_compiler(const driver_device *device)
 /* How a text is compiled: to a program, or to a unit that is linked later. */
 typedef enum build_result { BUILDS_PROGRAM, BUILDS_UNIT } build_result;
 
-/* length: of the device's build options that apply. */
-static cl_int build(const driver_device *device, cl_program program, build_result result, size_t length,
-                    bool many_registers, const char *extra_options)
+static cl_int compile(const driver_device *device, cl_program program, build_result result, const char *options)
 {
-    char options[sizeof device->build_options + 96];
-    /* On Intel's GPUs. */
-    const bool wants_more_registers = many_registers && strstr(device->build_options, "NARROWEST_SUBGROUP");
-    snprintf(options, sizeof options, "%.*s%s%s", (int)length, device->build_options,
-             wants_more_registers ? " -cl-intel-256-GRF-per-thread" : "", extra_options);
     enter_compiler(device);
     const cl_int error = result == BUILDS_UNIT
                              ? tuff__cl.CompileProgram(program, 1, &device->id, options, 0, NULL, NULL, NULL, NULL)
                              : tuff__cl.BuildProgram(program, 1, &device->id, options, NULL, NULL);
     leave_compiler(device);
     return error;
+}
+
+/* length: of the device's build options that apply. */
+static cl_int build(driver_device *device, cl_program program, build_result result, size_t length,
+                    register_count registers, const char *extra_options)
+{
+    char options[sizeof device->build_options + 96];
+    const bool limited = registers == REGISTERS_FEW && device->limits_registers;
+    snprintf(options, sizeof options, "%.*s%s%s%s", (int)length, device->build_options,
+             registers == REGISTERS_MANY && device->doubles_registers ? " -cl-intel-256-GRF-per-thread" : "",
+             limited ? " -cl-nv-maxrregcount=128" : "", extra_options);
+    const cl_int error = compile(device, program, result, options);
+    if (error != CL_INVALID_BUILD_OPTIONS || !limited)
+        return error;
+    tuff__log(TUFF_LOG_INFO, "the OpenCL driver refuses to limit the registers of a kernel");
+    device->limits_registers = false;
+    return build(device, program, result, length, REGISTERS_DEFAULT, extra_options);
 }
 
 /* Instructions that the OpenCL compiler's target lacks are written as PTX comments, which the compiler keeps: NVIDIA's
@@ -241,7 +251,7 @@ static tuff_status build_uncommented(driver_device *device, const program_reques
     tuff__free(uncommented);
     if (status != TUFF_OK)
         return status;
-    const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, false, "");
+    const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, request->registers, "");
     if (error == CL_SUCCESS) {
         *out = made;
         return TUFF_OK;
@@ -272,7 +282,7 @@ static tuff_status enable_ptx_comments(driver_device *device, const program_requ
 static tuff_status build_plain(driver_device *device, const program_request *request, build_result result,
                                cl_program program)
 {
-    const cl_int error = build(device, program, result, device->plain_options, request->many_registers, "");
+    const cl_int error = build(device, program, result, device->plain_options, request->registers, "");
     return error == CL_SUCCESS ? TUFF_OK : build_failure(device, program, error, request->name);
 }
 
@@ -286,7 +296,7 @@ static tuff_status build_with_builtins(driver_device *device, const program_requ
     if (!builtins)
         return TUFF_OK;
     TRY(create_declared(device, builtins, request->text, &made));
-    const cl_int error = build(device, made, result, strlen(device->build_options), request->many_registers, "");
+    const cl_int error = build(device, made, result, strlen(device->build_options), request->registers, "");
     if (error == CL_SUCCESS) {
         *out = made;
         return TUFF_OK;
@@ -429,7 +439,7 @@ tuff_status tuff__cl_program_create(driver_device *device, const program_request
     program->word_count = request->word_count;
     program->local_size = request->local_size;
     program->name = tuff__strdup(request->name);
-    program->many_registers = request->many_registers;
+    program->registers = request->registers;
     program->text = device->has_larger_buffers ? tuff__strdup(request->text) : NULL;
     const bool is_complete = program->name && (program->text || !device->has_larger_buffers);
     tuff_status status = is_complete ? fill_program(device, request, cached, made, program) : TUFF_E_OOM_HOST;
@@ -469,7 +479,7 @@ tuff_status tuff__cl_program_for_large(driver_device *device, driver_program *pr
     if (!program->large) {
         cl_program made = NULL;
         TRY(create_from_text(device, program->text, &made));
-        const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, program->many_registers,
+        const cl_int error = build(device, made, BUILDS_PROGRAM, device->plain_options, program->registers,
                                    " -cl-intel-greater-than-4GB-buffer-required");
         if (error != CL_SUCCESS) {
             const tuff_status status = build_failure(device, made, error, program->name);

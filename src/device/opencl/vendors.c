@@ -251,6 +251,9 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     list_subgroup_sizes(device->id, extensions, device->subgroup_sizes);
     device->spill_query = find_spill_query(type, extensions);
     write_build_options(device, type, choose_language(device->id, type, vendor, extensions));
+    device->doubles_registers = strstr(device->build_options, "NARROWEST_SUBGROUP");
+    device->limits_registers =
+        (type & CL_DEVICE_TYPE_GPU) && tuff__cl_has_extension(extensions, "cl_nv_compiler_options");
     tuff__cl_declare_builtins(device);
     tuff__pace_init(&device->pace, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
     tuff__free(extensions);

@@ -1,5 +1,6 @@
-/* NVIDIA's instructions that OpenCL's target lacks: they pass the driver's compiler as comments in its PTX, and are
-   turned back into instructions for the target that has them. The driver is a CPU's whose binary is replaced by PTX. */
+/* What NVIDIA's compiler needs, on a CPU's driver that is made to look like NVIDIA's. Instructions that OpenCL's target
+   lacks pass the compiler as comments in its PTX, and are turned back into instructions for the target that has them;
+   an option limits the registers of a kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,10 +120,73 @@ static void hidden_instructions_are_shown(void **state)
     tuff_device_close(device);
 }
 
+static const char limit[] = " -cl-nv-maxrregcount=128";
+static opencl_api real_api;
+static int limited_builds, plain_builds;
+static bool refuses_limit;
+
+/* Builds without the limit, which a CPU's driver does not know, or refuses it. */
+static cl_int CL_API_CALL build_limited(cl_program built_program, cl_uint count, const cl_device_id *devices,
+                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *), void *user)
+{
+    char plain[512];
+    const char *found = strstr(options, limit);
+    assert_true(strlen(options) < sizeof plain);
+    if (!found) {
+        ++plain_builds;
+        return real_api.BuildProgram(built_program, count, devices, options, notify, user);
+    }
+    ++limited_builds;
+    if (refuses_limit)
+        return CL_INVALID_BUILD_OPTIONS;
+    const size_t before = (size_t)(found - options);
+    memcpy(plain, options, before);
+    strcpy(plain + before, found + sizeof limit - 1);
+    return real_api.BuildProgram(built_program, count, devices, plain, notify, user);
+}
+
+/* Compiles the text and counts the builds. */
+static void expect_builds(tuff_device *device, register_count registers, int limited, int plain)
+{
+    const program_request request = {.name = "half_of_it",
+                                     .text = text,
+                                     .buffer_count = 1,
+                                     .word_count = 1,
+                                     .local_size = 1,
+                                     .registers = registers};
+    driver_program *compiled = NULL;
+    limited_builds = plain_builds = 0;
+    assert_int_equal(device->driver->program_create(device->handle, &request, (blob){0}, NULL, &compiled), TUFF_OK);
+    device->driver->program_destroy(device->handle, compiled);
+    assert_int_equal(limited_builds, limited);
+    assert_int_equal(plain_builds, plain);
+}
+
+static void registers_are_limited_if_the_driver_can(void **state)
+{
+    (void)state;
+    tuff_device *device = open_replaceable();
+    if (!device)
+        skip();
+    real_api = tuff__cl;
+    tuff__cl.BuildProgram = build_limited;
+    assert_false(device->handle->limits_registers);
+    expect_builds(device, REGISTERS_FEW, 0, 1);
+    device->handle->limits_registers = true;
+    expect_builds(device, REGISTERS_FEW, 1, 0);
+    expect_builds(device, REGISTERS_DEFAULT, 0, 1);
+    refuses_limit = true;
+    expect_builds(device, REGISTERS_FEW, 1, 1);
+    expect_builds(device, REGISTERS_FEW, 0, 1); /* it is not asked again */
+    tuff__cl = real_api;
+    tuff_device_close(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(hidden_instructions_are_shown, use_empty_cache, drop_cache)};
+        cmocka_unit_test_setup_teardown(hidden_instructions_are_shown, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(registers_are_limited_if_the_driver_can, use_empty_cache, drop_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
