@@ -156,8 +156,9 @@ void tuff__session_limit_compile(tuning_task *task)
 
 enum { DAY = 24 * 60 * 60 };
 
-/* Only strikes within the day after `since`: a clock that was wrong may have left times in the future. */
-static bool is_strike(const tune_record *record, hash128 environment, uint64_t since)
+/* Whether a record is of a failure within the day after `since`. Times in the future, which a wrong clock may have
+   left, do not count. */
+static bool is_failure(const tune_record *record, hash128 environment, uint64_t since)
 {
     return record->kind == RECORD_REJECTION && tuff__is_same_hash(record->environment, environment) &&
            record->time >= since && record->time - since <= DAY &&
@@ -165,35 +166,36 @@ static bool is_strike(const tune_record *record, hash128 environment, uint64_t s
             strcmp(record->reason, "reboot") == 0 || strcmp(record->reason, "lost") == 0);
 }
 
-enum { MAX_STRIKES = 2 };
+enum { MAX_FAILURES = 2 };
 
-/* Whether the strike belongs to a compile-ahead thread of a process that has another strike which counts. All strikes
-   of one process have the same time; only one of them counts. */
-static bool is_redundant_strike(const tuning_session *self, const tune_record *strike, hash128 environment,
-                                uint64_t since)
+/* Whether the failure belongs to a compile-ahead thread of a process that has another failure which counts. All
+   failures of one process have the same time; only one of them counts. */
+static bool is_redundant_failure(const tuning_session *self, const tune_record *failure, hash128 environment,
+                                 uint64_t since)
 {
     int at = 0;
     bool before = true;
-    if (strcmp(strike->phase, tuff__journal_phase_text(JOURNAL_COMPILE_AHEAD)) != 0)
+    if (strcmp(failure->phase, tuff__journal_phase_text(JOURNAL_COMPILE_AHEAD)) != 0)
         return false;
     for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;) {
-        before = before && one != strike;
-        const bool is_ahead = strcmp(one->phase, strike->phase) == 0;
-        if (one != strike && one->time == strike->time && (before || !is_ahead) && is_strike(one, environment, since))
+        before = before && one != failure;
+        const bool is_ahead = strcmp(one->phase, failure->phase) == 0;
+        if (one != failure && one->time == failure->time && (before || !is_ahead) &&
+            is_failure(one, environment, since))
             return true;
     }
     return false;
 }
 
-/* Counts the strikes of the last day. Candidates that were in flight together are one strike. */
-static int count_strikes(const tuning_session *self)
+/* Counts the failures of the last day. Candidates that were in flight together are one failure. */
+static int count_failures(const tuning_session *self)
 {
     const hash128 environment = tuff__hash_text(self->environment_text);
     const uint64_t now = (uint64_t)time(NULL), since = now > DAY ? now - DAY : 0;
-    int strikes = 0, at = 0;
+    int failures = 0, at = 0;
     for (const tune_record *one; (one = tuff__store_next(self->store, &at)) != NULL;)
-        strikes += is_strike(one, environment, since) && !is_redundant_strike(self, one, environment, since);
-    return strikes;
+        failures += is_failure(one, environment, since) && !is_redundant_failure(self, one, environment, since);
+    return failures;
 }
 
 bool tuff__session_may_measure(const tuning_session *self)
@@ -202,15 +204,15 @@ bool tuff__session_may_measure(const tuning_session *self)
         return false;
     if (self->survives_crashes)
         return true;
-    const int strikes = count_strikes(self);
-    if (strikes >= MAX_STRIKES && !atomic_exchange(&was_warned, true))
+    const int failures = count_failures(self);
+    if (failures >= MAX_FAILURES && !atomic_exchange(&was_warned, true))
         tuff__log(
             TUFF_LOG_WARNING,
             "tune: candidates crashed, hung or lost the device %d times within a day: graphs are compiled without "
             "tuning on %s. 'tuff cache verify --retry' allows tuning again; 'tuff tune warm' tunes in a separate "
             "process",
-            strikes, tuff__device_info(self->device)->name);
-    return strikes < MAX_STRIKES;
+            failures, tuff__device_info(self->device)->name);
+    return failures < MAX_FAILURES;
 }
 
 static bool waits_for_others(void)

@@ -315,9 +315,9 @@ tuff_status tuff__session_open_stores(tuning_session *self)
     if (tuff__tune_options(self->options)->manifest != NULL)
         TRY(tuff__store_load(tuff__tune_options(self->options)->manifest, &self->manifest));
     TRY(gather(self));
-    int strikes;
-    TRY(tuff__crash_history_recover(self->store, self->environment_text, &strikes));
-    self->stats.crashes += (uint64_t)strikes;
+    int crashes;
+    TRY(tuff__crash_history_recover(self->store, self->environment_text, &crashes));
+    self->stats.crashes += (uint64_t)crashes;
     return TUFF_OK;
 }
 

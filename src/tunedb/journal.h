@@ -53,26 +53,27 @@ tuff_status tuff__journal_acquire_slot(journal *self, int place, journal_phase p
                                        const char *op, const char *candidate, bool durable);
 void tuff__journal_release_slot(journal *self, int place);
 
-typedef struct journal_strike {
+/* A candidate that was in the middle of a step when its process ended. */
+typedef struct journal_crash {
     journal_phase phase;
     const char *environment, *op, *candidate; /* valid during the call */
     bool rebooted;                            /* the whole machine went down, not only the process */
-    uint64_t time; /* seconds since 1970, when the last phase of the process began; the same for all strikes of one
+    uint64_t time; /* seconds since 1970, when the last phase of the process began; the same for all crashes of one
                       process */
-} journal_strike;
+} journal_crash;
 
 typedef struct journal_counts {
-    int strikes;              /* strikes reported; several for a process that had several candidates in flight */
+    int crashes;              /* crashes reported; several for a process that had several candidates in flight */
     int idle, alive, damaged; /* files without an entry; of living processes; damaged in whole or in part */
 } journal_counts;
 
-/* Reads the journals of processes that ended, calls `strike` for each candidate that was in the middle of a step, then
+/* Reads the journals of processes that ended, calls `report` for each candidate that was in the middle of a step, then
    removes the files. If the visitor fails, that file is kept and the visitor's status is returned. If several processes
-   do this at once, each strike reaches at least one of them; it reaches more than one only if a process is killed in
+   do this at once, each crash reaches at least one of them; it reaches more than one only if a process is killed in
    between or the file system does not support locks. A folder that is missing, unreadable, or writable by others counts
    as empty. */
-typedef tuff_status (*journal_visitor)(const journal_strike *strike, void *state);
-tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out);
+typedef tuff_status (*journal_visitor)(const journal_crash *crash, void *state);
+tuff_status tuff__journal_recover(const char *folder, journal_visitor report, void *state, journal_counts *out);
 
 /* The file that identifies the boot, "/proc/sys/kernel/random/boot_id". Tests may substitute another path. */
 extern const char *tuff__boot_id_path;

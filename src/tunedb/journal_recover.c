@@ -20,7 +20,7 @@ enum { TEMPORARY_SECONDS = 60 };
 
 typedef struct recovery {
     const char *folder;
-    journal_visitor strike;
+    journal_visitor report;
     void *state;
     journal_counts *counts;
     tuff_status visitor_status; /* error of the visitor */
@@ -114,11 +114,11 @@ static uint64_t last_time(const journal_file *file)
 }
 
 /* Reports the candidates of a dead owner. */
-static tuff_status report_strikes(recovery *self, const journal_file *file)
+static tuff_status report_crashes(recovery *self, const journal_file *file)
 {
     const bool rebooted = is_from_earlier_boot(self, &file->places[0].page.owner);
     const uint64_t time = last_time(file);
-    int strikes = 0, damaged = 0;
+    int crashes = 0, damaged = 0;
     tuff_status status = TUFF_OK;
     for (int i = 0; i < file->count && status == TUFF_OK; i++) {
         const char *texts[3];
@@ -126,18 +126,18 @@ static tuff_status report_strikes(recovery *self, const journal_file *file)
         damaged += found == PLACE_DAMAGED;
         if (found != PLACE_IN_FLIGHT)
             continue;
-        strikes++;
-        status = self->strike(&(journal_strike){.phase = (journal_phase)atomic_load(&file->places[i].page.phase),
-                                                .environment = texts[0],
-                                                .op = texts[1],
-                                                .candidate = texts[2],
-                                                .rebooted = rebooted,
-                                                .time = time},
+        crashes++;
+        status = self->report(&(journal_crash){.phase = (journal_phase)atomic_load(&file->places[i].page.phase),
+                                               .environment = texts[0],
+                                               .op = texts[1],
+                                               .candidate = texts[2],
+                                               .rebooted = rebooted,
+                                               .time = time},
                               self->state);
     }
-    self->counts->strikes += strikes;
+    self->counts->crashes += crashes;
     self->counts->damaged += damaged > 0;
-    self->counts->idle += strikes + damaged == 0;
+    self->counts->idle += crashes + damaged == 0;
     return status;
 }
 
@@ -210,7 +210,7 @@ static tuff_status read_open(recovery *self, const char *path, int fd, journal_f
     if (found == PAGE_WHOLE)
         found = read_pages(fd, file);
     if (found == PAGE_WHOLE)
-        self->visitor_status = report_strikes(self, file);
+        self->visitor_status = report_crashes(self, file);
     else
         self->counts->damaged++;
     /* If the file cannot be removed it will be reported again, which does no harm. */
@@ -270,10 +270,10 @@ static tuff_status visit(const char *name, void *state)
     return status;
 }
 
-tuff_status tuff__journal_recover(const char *folder, journal_visitor strike, void *state, journal_counts *out)
+tuff_status tuff__journal_recover(const char *folder, journal_visitor report, void *state, journal_counts *out)
 {
     char path[JOURNAL_PATH];
-    recovery self = {.folder = folder, .strike = strike, .state = state, .counts = out};
+    recovery self = {.folder = folder, .report = report, .state = state, .counts = out};
     *out = (journal_counts){0};
     tuff__journal_describe_owner(&self.self);
     tuff__journal_name(&self.self, self.own_name, sizeof self.own_name);

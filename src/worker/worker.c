@@ -460,14 +460,14 @@ static tuff_status handle_death(worker *self, const char *work, tuff_status why)
 {
     enum { CLOSING = 200000000 };
     tuning_session *session = self->session;
-    int strikes;
+    int crashes;
     const int status = reap(self, why == TUFF_E_TIMEOUT ? 0 : CLOSING);
     unlock_device(self);
     if (is_stopped(self))
         return TUFF_OK;
     log_worker_end(work, why, status);
-    TRY(tuff__crash_history_recover(session->store, session->environment_text, &strikes));
-    session->stats.crashes += (uint64_t)strikes;
+    TRY(tuff__crash_history_recover(session->store, session->environment_text, &crashes));
+    session->stats.crashes += (uint64_t)crashes;
     return TUFF_OK;
 }
 

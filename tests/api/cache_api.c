@@ -202,7 +202,7 @@ static void what_is_exported_can_be_imported(void **state)
     cache = open_cache("24.3");
     assert_int_equal(tuff_cache_import(cache, all, false, NULL), TUFF_OK);
     assert_true(find_record(cache, TUFF_CACHE_REJECTED, KEY(1024), &record));
-    assert_true(record.time + DAY < (uint64_t)time(NULL)); /* not a strike of today */
+    assert_true(record.time + DAY < (uint64_t)time(NULL)); /* not a failure of the last day */
     tuff_cache_close(cache);
     free(all);
     free(anonymous);

@@ -53,13 +53,13 @@ static void die_of_two(void)
     _exit(1);
 }
 
-/* All candidates in flight are struck, but that counts as one strike of the device, so that the next process continues.
-   Must be the first test: a fork does not preserve what drivers have started. */
-static void all_in_flight_are_struck(void **state)
+/* All candidates in flight are recorded as crashed, but they count as one failure of the device, so that the next
+   process continues. Must be the first test: a fork does not preserve what drivers have started. */
+static void all_in_flight_are_recorded(void **state)
 {
     (void)state;
     static product_result plain, tuned;
-    int status, strikes;
+    int status, crashes;
     use_cache_subfolder("killed");
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -69,9 +69,9 @@ static void all_in_flight_are_struck(void **state)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         skip();
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(tuff__crash_history_recover(NULL, NULL, &strikes), TUFF_OK);
-    print_message("    %d strikes\n", strikes);
-    assert_in_range(strikes, 2, JOURNAL_PLACES);
+    assert_int_equal(tuff__crash_history_recover(NULL, NULL, &crashes), TUFF_OK);
+    print_message("    %d crashes\n", crashes);
+    assert_in_range(crashes, 2, JOURNAL_PLACES);
     tuff_device *device = open_replaceable();
     run_softmax_of_product(device, &untuned, &plain);
     assert_true(run_softmax_of_product(device, &tuned_quickly, &tuned).measured >= 1);
@@ -372,7 +372,7 @@ static void what_hangs_unasked_for_is_rejected(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_in_flight_are_struck),
+        cmocka_unit_test(all_in_flight_are_recorded),
         cmocka_unit_test(what_is_refused_is_not_asked_twice),
         cmocka_unit_test(a_gpu_is_kept_running),
         cmocka_unit_test(an_idle_gpu_is_warmed_up),

@@ -505,8 +505,8 @@ static void die_of_default(const char *environment, const char *key)
     assert_int_equal(WEXITSTATUS(status), 9);
 }
 
-/* Once or twice may have another cause. */
-static void strike_default(tuff_device *device)
+/* A default that was running when its process ended once or twice is still used: there may be another cause. */
+static void crash_in_default(tuff_device *device)
 {
     char key[TUNE_KEY_SIZE], environment[ENVIRONMENT_SIZE], folder[64];
     (void)snprintf(folder, sizeof folder, "deaths %s", tuff__device_info(device)->selector);
@@ -534,7 +534,7 @@ static void strike_default(tuff_device *device)
 static void a_default_that_kills_is_left(void **state)
 {
     (void)state;
-    for_drawn_api(2, strike_default);
+    for_drawn_api(2, crash_in_default);
 }
 
 int main(void)

@@ -123,7 +123,7 @@ static void a_wrong_lookup_is_seen(void **state)
     tuff_device_close(device);
 }
 
-static void add_strike(tune_store *store, const char *environment, const char *candidate, uint64_t time)
+static void add_crash(tune_store *store, const char *environment, const char *candidate, uint64_t time)
 {
     tune_record bad = tuff__record_make(RECORD_REJECTION, environment,
                                         "matmul 00c1f2e3a4b59687 | f32 | NN | 8x8x8 | a16 | strict", candidate);
@@ -134,25 +134,25 @@ static void add_strike(tune_store *store, const char *environment, const char *c
     assert_int_equal(tuff__store_add(store, &bad), TUFF_OK);
 }
 
-static void two_strikes_end_tuning(void **state)
+static void two_crashes_end_tuning(void **state)
 {
     (void)state;
     NEED_DEVICE(device);
     static product_result out;
     char environment[ENVIRONMENT_SIZE];
     const uint64_t now = (uint64_t)time(NULL);
-    use_cache_subfolder("strikes");
+    use_cache_subfolder("crashes");
     tune_store *store = open_device_store(device, environment);
-    add_strike(store, environment, "matmul_register.rows=5", now - 100);
-    add_strike(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
-    add_strike(store, environment, "matmul_register.rows=7", now + 2 * 24 * 60 * 60);
+    add_crash(store, environment, "matmul_register.rows=5", now - 100);
+    add_crash(store, environment, "matmul_register.rows=6", now - 2 * 24 * 60 * 60);
+    add_crash(store, environment, "matmul_register.rows=7", now + 2 * 24 * 60 * 60);
     tuff__store_close(store);
     const tuff_compile_options shortly = {.tuning = &(tuff_tune_options){.mode = TUFF_TUNE_QUICK, .milliseconds = 300}};
     assert_true(run_product(device, &shortly, &out).measured > 0);
-    use_cache_subfolder("more strikes");
+    use_cache_subfolder("more crashes");
     store = open_device_store(device, environment);
-    add_strike(store, environment, "matmul_register.rows=5", now - 100);
-    add_strike(store, environment, "matmul_register.rows=6", now - 200);
+    add_crash(store, environment, "matmul_register.rows=5", now - 100);
+    add_crash(store, environment, "matmul_register.rows=6", now - 200);
     tuff__store_close(store);
     assert_int_equal(run_product(device, &shortly, &out).measured, 0);
     tuff_device_close(device);
@@ -203,7 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_wrong_default_makes_way),
         cmocka_unit_test(a_wrong_lookup_is_seen),
-        cmocka_unit_test(two_strikes_end_tuning),
+        cmocka_unit_test(two_crashes_end_tuning),
         cmocka_unit_test(a_compiler_that_hangs_is_left),
     };
     return cmocka_run_group_tests(tests, use_empty_cache, drop_cache);

@@ -39,18 +39,18 @@ void ended(pid_t child)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-reported_strike last;
+reported_crash last;
 
-tuff_status note(const journal_strike *strike, void *state)
+tuff_status note(const journal_crash *crash, void *state)
 {
     (void)state;
     last.count++;
-    last.phase = strike->phase;
-    last.rebooted = strike->rebooted;
-    last.time = strike->time;
-    strcpy(last.environment, strike->environment);
-    strcpy(last.op, strike->op);
-    strcpy(last.candidate, strike->candidate);
+    last.phase = crash->phase;
+    last.rebooted = crash->rebooted;
+    last.time = crash->time;
+    strcpy(last.environment, crash->environment);
+    strcpy(last.op, crash->op);
+    strcpy(last.candidate, crash->candidate);
     return TUFF_OK;
 }
 
@@ -59,13 +59,13 @@ journal_counts recover(void)
     journal_counts out;
     memset(&last, 0, sizeof last);
     assert_int_equal(tuff__journal_recover(scratch_folder(), note, NULL, &out), TUFF_OK);
-    assert_int_equal(last.count, out.strikes);
+    assert_int_equal(last.count, out.crashes);
     return out;
 }
 
-void assert_counts(journal_counts counts, int strikes, int idle, int alive, int damaged)
+void assert_counts(journal_counts counts, int crashes, int idle, int alive, int damaged)
 {
-    assert_int_equal(counts.strikes, strikes);
+    assert_int_equal(counts.crashes, crashes);
     assert_int_equal(counts.idle, idle);
     assert_int_equal(counts.alive, alive);
     assert_int_equal(counts.damaged, damaged);

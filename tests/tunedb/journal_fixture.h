@@ -12,19 +12,19 @@ void check(bool condition);
 void killed(pid_t child);
 void ended(pid_t child);
 
-/* The latest strike, and the number of strikes. */
-typedef struct reported_strike {
+/* The latest crash, and the number of crashes. */
+typedef struct reported_crash {
     int count;
     journal_phase phase;
     bool rebooted;
     uint64_t time;
     char environment[JOURNAL_TEXTS], op[JOURNAL_TEXTS], candidate[JOURNAL_TEXTS];
-} reported_strike;
-extern reported_strike last;
-tuff_status note(const journal_strike *strike, void *state);
+} reported_crash;
+extern reported_crash last;
+tuff_status note(const journal_crash *crash, void *state);
 /* Reads the journals of the scratch folder and resets `last`. */
 journal_counts recover(void);
-void assert_counts(journal_counts counts, int strikes, int idle, int alive, int damaged);
+void assert_counts(journal_counts counts, int crashes, int idle, int alive, int damaged);
 
 int count_files(void); /* in inflight/ */
 void clear_files(void);

@@ -26,7 +26,7 @@ enum { KEYS = 5, MAX_KILLERS = 256 };
 /* Shared memory that outlives the children. */
 typedef struct board {
     _Atomic int wins, bads; /* written, that is, the call had returned */
-    _Atomic int strikes, killer_count;
+    _Atomic int crashes, killer_count;
     _Atomic int kill_in;           /* steps until a process kills itself; 0: never */
     uint64_t killers[MAX_KILLERS]; /* hashes of key and candidate, in the order in which they killed */
     _Atomic bool done;
@@ -66,11 +66,11 @@ static void add_bad(tuning_session *self, const char *op, const char *candidate,
     self->on->bads++;
 }
 
-static tuff_status strike(const journal_strike *one, void *state)
+static tuff_status note_crash(const journal_crash *one, void *state)
 {
     tuning_session *self = state;
     check(strcmp(one->environment, environment) == 0);
-    self->on->strikes++;
+    self->on->crashes++;
     add_bad(self, one->op, one->candidate, one->rebooted ? "reboot" : "crash", tuff__journal_phase_text(one->phase));
     return TUFF_OK;
 }
@@ -184,7 +184,7 @@ static void tune(board *on, int keys, double killers)
     journal_counts found;
     check(tuff__store_open(scratch_path("store.jsonl"), &self.store) == TUFF_OK);
     check(tuff__store_set_environment(self.store, environment) == TUFF_OK);
-    check(tuff__journal_recover(scratch_folder(), strike, &self, &found) == TUFF_OK);
+    check(tuff__journal_recover(scratch_folder(), note_crash, &self, &found) == TUFF_OK);
     check(found.damaged == 0 && found.alive == 0);
     check(tuff__journal_open(scratch_folder(), &self.own) == TUFF_OK);
     check(tuff__journal_error(self.own)[0] == 0);
@@ -251,7 +251,7 @@ static void a_killer_kills_once(void **state)
     print_message("%d candidates killed their process, %d starts\n", killers, starts);
     assert_true(killers >= KEYS);
     assert_int_equal(starts, killers + 1);
-    assert_int_equal(on->strikes, killers);
+    assert_int_equal(on->crashes, killers);
     for (int i = 0; i < killers; i++)
         for (int j = 0; j < i; j++)
             assert_true(on->killers[i] != on->killers[j]);
@@ -271,7 +271,7 @@ static void no_kill_loses_a_record(void **state)
     rng from = {3};
     int tuned = 0;
     for (int i = 0; i < KILLS; i++) {
-        const int strikes = on->strikes;
+        const int crashes = on->crashes;
         on->kill_in = i % 2 ? 1 + tuff__rng_below(&from, 1000) : 0;
         const pid_t child = begin(on, 1 << 20, 0);
         if (i % 2 == 0) {
@@ -285,15 +285,15 @@ static void no_kill_loses_a_record(void **state)
         const int bads = now.bads + (int)now.counts.superseded;
         assert_in_range(bads, on->bads, on->bads + 1);
         assert_true(now.counts.damaged <= (uint64_t)i + 1);
-        assert_true(on->strikes <= strikes + 1);
+        assert_true(on->crashes <= crashes + 1);
         /* One record more may have been written when the kill came. */
         on->wins = tuned = now.wins;
         on->bads = bads;
     }
-    print_message("%d kills: %d keys tuned, %d candidates blamed, %d lines torn\n", KILLS, tuned, (int)on->strikes,
+    print_message("%d kills: %d keys tuned, %d candidates blamed, %d lines torn\n", KILLS, tuned, (int)on->crashes,
                   (int)count_holdings().counts.damaged);
     assert_true(tuned > 50);
-    assert_in_range(on->strikes, KILLS / 2 - 1, KILLS);
+    assert_in_range(on->crashes, KILLS / 2 - 1, KILLS);
     unshare_memory(on, sizeof *on);
 }
 

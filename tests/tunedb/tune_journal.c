@@ -61,7 +61,7 @@ static void a_process_that_ends_well_leaves_nothing(void **state)
     if (child == 0) {
         journal_counts found;
         check(tuff__journal_recover(scratch_folder(), note, NULL, &found) == TUFF_OK);
-        check(found.alive == 2 && found.strikes == 0);
+        check(found.alive == 2 && found.crashes == 0);
         _exit(0);
     }
     ended(child);
@@ -149,12 +149,12 @@ static void work(board *on)
 }
 
 /* The candidate in flight of a killed process is reported, complete; no other is. */
-static void no_kill_loses_a_strike(void **state)
+static void no_kill_loses_a_crash(void **state)
 {
     (void)state;
     enum { KILLS = 300 };
     rng from = {1};
-    int strikes = 0, idle = 0;
+    int crashes = 0, idle = 0;
     for (int i = 0; i < KILLS; i++) {
         board *on = share_memory(sizeof(board));
         const pid_t child = fork();
@@ -169,11 +169,11 @@ static void no_kill_loses_a_strike(void **state)
         const journal_counts found = recover();
         assert_int_equal(found.damaged, 0);
         assert_int_equal(found.alive, 0);
-        assert_in_range(found.strikes + found.idle, on->started, 1);
+        assert_in_range(found.crashes + found.idle, on->started, 1);
         const int begun = on->begun, ending = on->ending;
         if (begun > ending)
-            assert_int_equal(found.strikes, 1);
-        if (found.strikes) {
+            assert_int_equal(found.crashes, 1);
+        if (found.crashes) {
             const int step = atoi(last.candidate);
             assert_in_range(step, begun, begun + (begun == ending));
             const size_t length = 8 + (size_t)step % 200;
@@ -182,13 +182,13 @@ static void no_kill_loses_a_strike(void **state)
             assert_int_equal(last.op[4], 'a' + step % 26);
             assert_true(length == 8 || last.candidate[length - 1] == 'a' + step % 26);
         }
-        strikes += found.strikes;
+        crashes += found.crashes;
         idle += found.idle;
         unshare_memory(on, sizeof *on);
     }
     /* A process killed before its journal was renamed may have left a temporary file. */
-    print_message("%d kills: %d strikes, %d between candidates\n", KILLS, strikes, idle);
-    assert_true(strikes > 30);
+    print_message("%d kills: %d crashes, %d between candidates\n", KILLS, crashes, idle);
+    assert_true(crashes > 30);
 }
 
 static void a_child_does_not_keep_its_parent_alive(void **state)
@@ -306,7 +306,7 @@ int main(void)
         SCRATCH_TEST(all_in_flight_are_told),
         SCRATCH_TEST(who_abandons_blames_nobody),
         SCRATCH_TEST(too_long_texts_are_refused),
-        SCRATCH_TEST(no_kill_loses_a_strike),
+        SCRATCH_TEST(no_kill_loses_a_crash),
         SCRATCH_TEST(a_child_does_not_keep_its_parent_alive),
         SCRATCH_TEST(a_machine_that_went_down_is_told_from_a_process),
         SCRATCH_TEST(without_locks_the_number_and_start_tell),

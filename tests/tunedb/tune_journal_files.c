@@ -45,13 +45,13 @@ static void damage_is_noticed(void **state)
             whole[at] = (char)(whole[at] ^ 1 << bit);
             scratch_write("inflight/dead.1.2", whole, size);
             const journal_counts found = recover();
-            if (found.strikes) {
+            if (found.crashes) {
                 assert_string_equal(last.environment, "d");
                 assert_string_equal(last.op, "o");
                 assert_string_equal(last.candidate, "c");
             }
             assert_int_equal(access(scratch_path("inflight/dead.1.2"), F_OK) == 0, found.alive == 1);
-            reported += found.strikes;
+            reported += found.crashes;
             damaged += found.damaged;
             whole[at] = (char)(whole[at] ^ 1 << bit);
             (void)unlink(scratch_path("inflight/dead.1.2"));
@@ -164,11 +164,11 @@ static void the_last_word_of_the_dead_counts(void **state)
     assert_int_equal(last.phase, JOURNAL_FIRST_RUN);
 }
 
-static tuff_status count_strike(const journal_strike *strike, void *state)
+static tuff_status count_crash(const journal_crash *crash, void *state)
 {
     board *on = state;
     (void)usleep(200);
-    on->reported[atoi(strike->op)]++;
+    on->reported[atoi(crash->op)]++;
     return TUFF_OK;
 }
 
@@ -193,7 +193,7 @@ static void leave_journals(void)
     }
 }
 
-/* Several readers at once, some of them killed: each strike is reported by one of them, or left for the next. */
+/* Several readers at once, some of them killed: each crash is reported by one of them, or left for the next. */
 static void racing_readers_lose_none(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void racing_readers_lose_none(void **state)
                 journal_counts found;
                 while (!on->go)
                     (void)usleep(20);
-                check(tuff__journal_recover(scratch_folder(), count_strike, on, &found) == TUFF_OK);
+                check(tuff__journal_recover(scratch_folder(), count_crash, on, &found) == TUFF_OK);
                 check(found.damaged == 0);
                 _exit(0);
             }
@@ -226,7 +226,7 @@ static void racing_readers_lose_none(void **state)
             assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
         }
         journal_counts found;
-        assert_int_equal(tuff__journal_recover(scratch_folder(), count_strike, on, &found), TUFF_OK);
+        assert_int_equal(tuff__journal_recover(scratch_folder(), count_crash, on, &found), TUFF_OK);
         for (int i = 0; i < JOURNALS; i++) {
             /* Reported again only if a reader was killed between reporting and removing it. */
             assert_in_range(on->reported[i], 1, victims ? CHILDREN + 1 : 1);
@@ -238,13 +238,13 @@ static void racing_readers_lose_none(void **state)
     print_message("%d of %d were reported more than once\n", twice, 30 * JOURNALS);
 }
 
-static tuff_status refuse(const journal_strike *strike, void *state)
+static tuff_status refuse(const journal_crash *crash, void *state)
 {
-    (void)strike, (void)state;
+    (void)crash, (void)state;
     return tuff__fail(TUFF_E_IO, "the store is full");
 }
 
-/* A strike that the callback could not store is kept for the next start. */
+/* A crash that the callback could not store is kept for the next start. */
 static void a_visitor_may_fail(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void assert_no_journal(const char *folder, const char *why)
     tuff__journal_leave(own);
     tuff__journal_close(own);
     assert_int_equal(tuff__journal_recover(folder, note, NULL, &found), TUFF_OK);
-    assert_int_equal(found.strikes + found.alive + found.damaged, 0);
+    assert_int_equal(found.crashes + found.alive + found.damaged, 0);
 }
 
 static void where_nothing_can_be_written_there_is_no_journal(void **state)

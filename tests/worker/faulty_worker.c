@@ -234,7 +234,7 @@ bool is_worker(int count, char **arguments)
     return count == 3 && strcmp(arguments[1], "tune") == 0 && strcmp(arguments[2], "worker") == 0;
 }
 
-int count_strikes(tuff_device *device)
+int count_crashes(tuff_device *device)
 {
     char environment[ENVIRONMENT_SIZE];
     tune_store *store = open_device_store(device, environment);

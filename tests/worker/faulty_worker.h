@@ -29,6 +29,6 @@ void record_log_line(void *user, tuff_log_level level, const char *line);
 /* Fails if lines with these words were not logged exactly so many times. */
 void expect_logged(const char *subject, int times);
 /* Returns the number of candidates in the device's store that killed a process. */
-int count_strikes(tuff_device *device);
+int count_crashes(tuff_device *device);
 
 #endif

@@ -93,7 +93,7 @@ static void crash_once(tuff_device *device)
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.progress = NULL});
     expect_logged("was killed by signal 9 while measuring the graph", 1);
     expect_logged("this candidate is not tried again", 1);
-    assert_int_equal(count_strikes(device), 1);
+    assert_int_equal(count_crashes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     run_and_end(&self);
 }
@@ -110,7 +110,7 @@ static void crash_always(tuff_device *device)
     begin_with_worker("crash", "99");
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 90000});
     expect_logged("measuring stops after 8 workers", 1);
-    assert_true(stats.crashes == 8 && count_strikes(device) == 8);
+    assert_true(stats.crashes == 8 && count_crashes(device) == 8);
     run_and_end(&self);
     forget_stores();
 }
@@ -129,7 +129,7 @@ static void hang_once(tuff_device *device)
     const tuff_tune_stats stats = compile(&self, device, (tuff_tune_options){.milliseconds = 6000});
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
     expect_logged("stopped responding", 1);
-    assert_int_equal(count_strikes(device), 1);
+    assert_int_equal(count_crashes(device), 1);
     assert_true(stats.measured > 0);
     run_and_end(&self);
 }

@@ -62,7 +62,7 @@ static void a_worker_measures(void **state)
     for_drawn_api(1, measure_apart);
 }
 
-/* The candidate is struck, the worker is restarted, and the rest is tuned. */
+/* The candidate is recorded as crashed, the worker is restarted, and the rest is tuned. */
 static void crash_once(tuff_device *device)
 {
     subject_plan self;
@@ -71,7 +71,7 @@ static void crash_once(tuff_device *device)
     const tuff_tune_stats stats = plan_await(&self);
     expect_logged("was killed by signal 9", 1);
     expect_logged("this candidate is not tried again", 1);
-    assert_int_equal(count_strikes(device), 1);
+    assert_int_equal(count_crashes(device), 1);
     assert_true(stats.crashes == 1 && stats.measured > 1);
     plan_run(&self, 1);
     plan_run(&self, 2);
@@ -94,7 +94,7 @@ static void crash_always(tuff_device *device)
     const tuff_tune_stats stats = plan_await(&self);
     expect_logged("was killed by signal 9", 2);
     expect_logged("background tuning stops", 1);
-    assert_true(stats.crashes == 2 && count_strikes(device) == 2);
+    assert_true(stats.crashes == 2 && count_crashes(device) == 2);
     plan_run(&self, 1);
     plan_end(&self);
     expect_no_child();
@@ -116,7 +116,7 @@ static void hang_once(tuff_device *device)
     const tuff_tune_stats stats = plan_await(&self);
     set_variable("TUFF_TUNE_WATCHDOG", NULL);
     expect_logged("stopped responding", 1);
-    assert_int_equal(count_strikes(device), 1);
+    assert_int_equal(count_crashes(device), 1);
     assert_true(stats.measured > 1);
     plan_run(&self, 1);
     plan_end(&self);
@@ -246,7 +246,7 @@ static void give_up_plans(tuff_device *device)
     compile(&last, device, TUFF_ISOLATE_OFF);
     expect_logged("TUFF_ISOLATE_OFF forbids", 1);
     plan_end(&last);
-    assert_int_equal(count_strikes(device), 0);
+    assert_int_equal(count_crashes(device), 0);
 }
 
 static void plans_may_be_given_up(void **state)
@@ -323,7 +323,7 @@ static void kill_program(tuff_device *device)
     subject_plan last;
     compile(&last, device, TUFF_ISOLATE_OFF);
     plan_end(&last);
-    assert_int_equal(count_strikes(device), 0);
+    assert_int_equal(count_crashes(device), 0);
 }
 
 static void a_worker_ends_with_its_program(void **state)
