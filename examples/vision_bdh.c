@@ -384,17 +384,18 @@ static image_set *create_images(int64_t count, int64_t channels)
     return NULL;
 }
 
-/* Draws waves with noise: the class is one of five slopes (of either sign, as images are mirrored) and two
-   wavelengths. */
+/* Draws waves with noise: the class is one of five angles (of either sign, as images are mirrored) and two
+   frequencies. */
 static void draw_image(example_random *random, int64_t channels, int label, unsigned char *pixels)
 {
-    const double slope = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
-    const double pace = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
+    const double angle = label % 5 * 0.392699 * (example_integer(random, 2) ? 1 : -1);
+    const double frequency = label < 5 ? 0.4 : 0.9, phase = example_uniform(random, 0, full_turn);
     double contrast[MAX_CHANNELS];
     for (int64_t c = 0; c < channels; c++)
         contrast[c] = example_uniform(random, 20, 60) * (example_integer(random, 2) ? 1 : -1);
     for (int64_t i = 0; i < PIXELS; i++) {
-        const double wave = sin(pace * ((double)(i % SIDE) * cos(slope) + (double)(i / SIDE) * sin(slope)) + phase);
+        const double wave =
+            sin(frequency * ((double)(i % SIDE) * cos(angle) + (double)(i / SIDE) * sin(angle)) + phase);
         for (int64_t c = 0; c < channels; c++)
             pixels[c * PIXELS + i] =
                 (unsigned char)(96 + contrast[c] * wave + (double)(example_random_bits(random) & 63));

@@ -122,20 +122,20 @@ static tuff_tensor *gradient_if_less(tuff_tensor *g, tuff_tensor *low, tuff_tens
     return tuff_where(tuff_less(low, high), g, tied);
 }
 
-/* d/dx of x^y. x^0 is 1 everywhere, so its slope is 0, even where x^-1 is infinite. */
+/* d/dx of x^y. x^0 is 1 everywhere, so its derivative is 0, even where x^-1 is infinite. */
 static tuff_tensor *pow_base_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y)
 {
-    tuff_tensor *slope = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
-    return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, slope));
+    tuff_tensor *derivative = tuff_mul(y, tuff_pow(x, tuff__shift(y, -1)));
+    return tuff_where(tuff_equal(y, zero(y)), zero(g), tuff_mul(g, derivative));
 }
 
-/* d/dy of x^y. At x = 0 and y >= 0 the slope is 0, since 0^y stays 0 as y grows; for y < 0 it is infinite, by the
-   formula. */
+/* d/dy of x^y. At x = 0 and y >= 0 the derivative is 0, since 0^y stays 0 as y grows; for y < 0 it is infinite, by
+   the formula. */
 static tuff_tensor *pow_exponent_gradient(tuff_tensor *g, tuff_tensor *x, tuff_tensor *y, tuff_tensor *f)
 {
-    tuff_tensor *slope = tuff_mul(g, tuff_mul(f, tuff_log(x)));
-    tuff_tensor *stays = tuff_where(tuff_less(y, zero(y)), slope, zero(g));
-    return tuff_where(tuff_equal(x, zero(x)), stays, slope);
+    tuff_tensor *product = tuff_mul(g, tuff_mul(f, tuff_log(x)));
+    tuff_tensor *stays = tuff_where(tuff_less(y, zero(y)), product, zero(g));
+    return tuff_where(tuff_equal(x, zero(x)), stays, product);
 }
 
 /* Macros used in the column `gradients`. */

@@ -230,7 +230,7 @@ static void copies_are_kept_apart(void **state)
 static void assign_once(tuff_device *device)
 {
     const float start[] = {1, 2}, x[] = {0.5F, 2}, after[] = {1.25F, 6};
-    const float slope[] = {3, 80}; /* 4ax + 8x^3, the derivative of y = (a + x^2) · 2x^2 */
+    const float derivative[] = {3, 80}; /* 4ax + 8x^3, the derivative of y = (a + x^2) · 2x^2 */
     tuff_array *array = make_array(device, TUFF_F32, 2, start);
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *made, *input = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(2));
@@ -243,7 +243,7 @@ static void assign_once(tuff_device *device)
     assert_int_equal(tuff_plan_write(plan, "x", x, sizeof x), TUFF_OK);
     run_plan(plan);
     expect_array(array, after);
-    expect_output(plan, "gradient", slope, sizeof slope);
+    expect_output(plan, "gradient", derivative, sizeof derivative);
     destroy_plan(plan, graph);
     tuff_array_destroy(array);
 }

@@ -203,13 +203,13 @@ static void pick_targets(tuff_device *device)
 {
     enum { ROWS = 1024, COLUMNS = 5000 };
     int32_t targets[ROWS];
-    float *slopes = calloc(ROWS * COLUMNS, sizeof(float));
-    assert_non_null(slopes);
+    float *values = calloc(ROWS * COLUMNS, sizeof(float));
+    assert_non_null(values);
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS)), *slope;
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, COLUMNS)), *gradient;
     tuff_tensor *picked = tuff_gather(x, tuff_input(graph, "targets", TUFF_I32, TUFF_SHAPE(ROWS, 1)), 1);
-    assert_int_equal(tuff_gradients(tuff_sum(picked, (int[]){0, 1}, 2, false), &x, 1, &slope), TUFF_OK);
-    tuff_output(graph, "slope", slope);
+    assert_int_equal(tuff_gradients(tuff_sum(picked, (int[]){0, 1}, 2, false), &x, 1, &gradient), TUFF_OK);
+    tuff_output(graph, "gradient", gradient);
     tuff_plan *plan = compile_plan(graph);
     tuff_plan_info info;
     assert_int_equal(tuff_plan_describe(plan, &info), TUFF_OK);
@@ -219,13 +219,13 @@ static void pick_targets(tuff_device *device)
     for (int i = 0; i < ROWS; i++)
         targets[i] = i * 7919 % COLUMNS;
     assert_int_equal(tuff_plan_write(plan, "targets", targets, sizeof targets), TUFF_OK);
-    assert_int_equal(tuff_plan_write(plan, "x", slopes, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
+    assert_int_equal(tuff_plan_write(plan, "x", values, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
     run_plan(plan);
-    assert_int_equal(tuff_plan_read(plan, "slope", slopes, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "gradient", values, sizeof(float) * ROWS * COLUMNS), TUFF_OK);
     for (int i = 0; i < ROWS * COLUMNS; i++)
-        assert_true(slopes[i] == (i % COLUMNS == targets[i / COLUMNS] ? 1.0f : 0.0f));
+        assert_true(values[i] == (i % COLUMNS == targets[i / COLUMNS] ? 1.0f : 0.0f));
     destroy_plan(plan, graph);
-    free(slopes);
+    free(values);
 }
 
 static void gradients_of_picked_logits_take_little_memory(void **state)

@@ -118,14 +118,14 @@ static void choose_columns(tuff_device *device)
     uint32_t unsigned_values[4];
     float gradient[4];
     tuff_graph *graph = tuff_graph_create(device);
-    tuff_tensor *indices, *with = tuff_input(graph, "f", TUFF_F32, TUFF_SHAPE(4)), *slope;
+    tuff_tensor *indices, *with = tuff_input(graph, "f", TUFF_F32, TUFF_SHAPE(4)), *with_gradient;
     tuff_output(graph, "values", tuff_top_k(tuff_input(graph, "x", TUFF_I32, TUFF_SHAPE(3, 2)), 2, 0, &indices));
     tuff_output(graph, "positions", indices);
     tuff_output(graph, "u", tuff_top_k(tuff_input(graph, "in", TUFF_U32, TUFF_SHAPE(3, 2)), 2, 0, NULL));
     tuff_tensor *two = tuff_top_k(with, 2, 0, NULL), *half = tuff_constant(graph, TUFF_F32, 0.5);
     tuff_tensor *target = tuff_sum(tuff_mul(tuff_mul(two, two), half), (int[]){0}, 1, false);
-    assert_int_equal(tuff_gradients(target, &with, 1, &slope), TUFF_OK);
-    tuff_output(graph, "slope", slope);
+    assert_int_equal(tuff_gradients(target, &with, 1, &with_gradient), TUFF_OK);
+    tuff_output(graph, "gradient", with_gradient);
     tuff_plan *plan = tuff_compile(graph, NULL);
     if (!plan)
         fail_msg("%s", tuff_error());
@@ -136,7 +136,7 @@ static void choose_columns(tuff_device *device)
     assert_int_equal(tuff_plan_read(plan, "values", values, sizeof values), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "positions", positions, sizeof positions), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "u", unsigned_values, sizeof unsigned_values), TUFF_OK);
-    assert_int_equal(tuff_plan_read(plan, "slope", gradient, sizeof gradient), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "gradient", gradient, sizeof gradient), TUFF_OK);
     assert_memory_equal(values, ((int32_t[]){5, INT32_MAX, INT32_MIN, 7}), sizeof values);
     assert_memory_equal(positions, ((int32_t[]){2, 1, 0, 0}), sizeof positions);
     assert_memory_equal(unsigned_values, ((uint32_t[]){5, UINT32_MAX, 0, 7}), sizeof unsigned_values);

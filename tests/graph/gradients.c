@@ -110,10 +110,10 @@ static void run_forward(const problem *probe, reference_plan *plan, double *resu
     assert_int_equal(tuff__reference_read_double(plan, "result", result), TUFF_OK);
 }
 
-/* Returns the numeric slope with respect to one element. Differences are taken per result before they are summed,
-   because large results would hide the slopes of small ones. With an index out of range, gather returns NaN for any
-   element: its slope is 0. */
-static double slope(const problem *probe, reference_plan *plan, double *element, double *above, double *below)
+/* Returns the numeric derivative with respect to one element. Differences are taken per result before they are
+   summed, because large results would hide the derivatives of small ones. With an index out of range, gather returns
+   NaN for any element: its derivative is 0. */
+static double derivative(const problem *probe, reference_plan *plan, double *element, double *above, double *below)
 {
     /* An assigned value is rounded to f32. As assign is linear, a large step is exact enough despite the rounding. */
     const double at = *element, step = probe->tested->op == OP_ASSIGN ? 0.015625 : STEP;
@@ -142,7 +142,7 @@ static double disagreement(problem *probe, double *const *gradients)
     assert_int_equal(tuff__reference_create(graph, &plan), TUFF_OK);
     for (int operand = 0; operand < probe->tested->operand_count; operand++)
         for (int64_t i = 0; is_varied(probe, operand) && i < operand_count(probe, operand); i++) {
-            const double numeric = slope(probe, plan, &probe->values[operand][i], above, below);
+            const double numeric = derivative(probe, plan, &probe->values[operand][i], above, below);
             const double error = fabs(gradients[operand][i] - numeric) / (ABSOLUTE + RELATIVE * fabs(numeric));
             worst = isnan(error) ? INFINITY : fmax(worst, error);
         }
@@ -190,7 +190,7 @@ static double check(const suite_case *from)
     return worst;
 }
 
-/* Whether finite differences can compute the slopes of a case, in reasonable time. */
+/* Whether finite differences can compute the gradients of a case, in reasonable time. */
 static bool is_checkable(const suite_case *one)
 {
     bool varies = false;

@@ -59,7 +59,7 @@ static void expect(tuff_tensor *tensor, const double *wanted, int count)
     expect((tensor), (const double[]){__VA_ARGS__}, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
 
 /* Returns d sum(result) / d by. */
-static tuff_tensor *slope(tuff_tensor *result, tuff_tensor *by)
+static tuff_tensor *gradient_of(tuff_tensor *result, tuff_tensor *by)
 {
     static const int axes[] = {0, 1, 2, 3, 4, 5, 6, 7};
     tuff_tensor *gradient;
@@ -165,7 +165,7 @@ static void a_shared_matrix_is_multiplied_once_and_so_is_its_gradient(void **sta
     assert_true(tuff_shape_equal(product->shape, S(2, 3, 5)));
     assert_int_equal(product->node->inputs[0]->node->op, OP_MATMUL);
     assert_ptr_equal(product->node->inputs[0]->node->inputs[1], w);
-    tuff_tensor *gradient = slope(product, w);
+    tuff_tensor *gradient = gradient_of(product, w);
     assert_int_equal(gradient->node->op, OP_MATMUL);
     tuff_tensor *nothing =
         tuff_matmul(tuff_input(graph, "a", TUFF_F32, S(2, 0)), tuff_input(graph, "b", TUFF_F32, S(0, 3)));
@@ -188,7 +188,7 @@ static void batches_of_matrices_are_expanded(void **state)
     assert_true(tuff_shape_equal(product->shape, S(2, 6, 3, 5)));
     assert_true(tuff_shape_equal(product->node->inputs[0]->shape, S(2, 6, 3, 4)));
     assert_true(tuff_shape_equal(product->node->inputs[1]->shape, S(2, 6, 4, 5)));
-    assert_true(tuff_shape_equal(slope(product, y)->shape, S(6, 4, 5)));
+    assert_true(tuff_shape_equal(gradient_of(product, y)->shape, S(6, 4, 5)));
     tuff_tensor *vector = tuff_input(graph, "v", TUFF_F32, S(4));
     assert_true(tuff_shape_equal(tuff_matmul(vector, y)->shape, S(6, 5)));
     assert_true(tuff_shape_equal(tuff_matmul(x, vector)->shape, S(2, 1, 3)));
@@ -208,7 +208,7 @@ static void gather_and_scatter_nodes_have_aligned_inputs(void **state)
     assert_int_equal(gather->op, OP_GATHER);
     assert_true(tuff_shape_equal(gather->inputs[0]->shape, S(7, 4)));
     assert_true(tuff_shape_equal(gather->inputs[1]->shape, S(6, 4)));
-    const node *scatter = slope(rows, table)->node;
+    const node *scatter = gradient_of(rows, table)->node;
     assert_int_equal(scatter->op, OP_SCATTER_ADD);
     assert_true(tuff_shape_equal(scatter->inputs[1]->shape, scatter->inputs[2]->shape));
     assert_int_equal(scatter->attributes.axis, 0);
@@ -260,19 +260,19 @@ static void soft_maxima_survive_infinities(void **state)
     EXPECT(tuff_logsumexp(F32(new_graph(), S(2), INFINITY, NAN), 0, false), NAN);
     EXPECT(tuff_softmax(F32(new_graph(), S(2), NAN, 1), -1), NAN, NAN);
     tuff_tensor *x = F32(new_graph(), S(3), 7, low, low);
-    EXPECT(slope(tuff_softmax(x, -1), x), 0, 0, 0);
+    EXPECT(gradient_of(tuff_softmax(x, -1), x), 0, 0, 0);
     x = F32(new_graph(), S(3), low, low, low);
-    EXPECT(slope(tuff_logsumexp(x, 0, true), x), 0, 0, 0);
+    EXPECT(gradient_of(tuff_logsumexp(x, 0, true), x), 0, 0, 0);
 }
 
-/* The square root has no slope at 0: one row of equal elements must not make all gradients of a step NaN. */
+/* The square root has no derivative at 0: one row of equal elements must not make all gradients of a step NaN. */
 static void deviations_of_constant_rows_have_gradients(void **state)
 {
     (void)state;
     const int axis = 1;
     EXPECT(tuff_std(F32(new_graph(), S(2, 2), 3, 3, 1, 3), &axis, 1, false, 0), 0, 1);
     tuff_tensor *x = F32(new_graph(), S(2, 2), 3, 3, 1, 3);
-    EXPECT(slope(tuff_std(x, &axis, 1, false, 0), x), 0, 0, -0.5, 0.5);
+    EXPECT(gradient_of(tuff_std(x, &axis, 1, false, 0), x), 0, 0, -0.5, 0.5);
     EXPECT(tuff_std(F32(new_graph(), S(1, 2), NAN, 1), &axis, 1, false, 0), NAN);
 }
 
@@ -282,23 +282,23 @@ static void ties_and_kinks_have_their_conventions(void **state)
     tuff_tensor *x = F32(new_graph(), S(4), -1, 0, 0.5f, NAN);
     EXPECT(tuff_relu(x), 0, 0, 0.5, NAN);
     x = F32(new_graph(), S(3), -1, 0, 2);
-    EXPECT(slope(tuff_relu(x), x), 0, 0, 1);
+    EXPECT(gradient_of(tuff_relu(x), x), 0, 0, 1);
     x = F32(new_graph(), S(3), -1, 0, 2);
-    EXPECT(slope(tuff_abs(x), x), -1, 0, 1);
+    EXPECT(gradient_of(tuff_abs(x), x), -1, 0, 1);
     x = F32(new_graph(), S(4), -1, 1, 2, 3);
-    EXPECT(slope(tuff_clamp(x, 1, 3), x), 0, 0, 1, 0);
+    EXPECT(gradient_of(tuff_clamp(x, 1, 3), x), 0, 0, 1, 0);
     x = F32(new_graph(), S(3), 1, 2, 3);
-    EXPECT(slope(tuff_max(x, F32(x->graph, S(3), 1, 1, 4)), x), 0.5, 1, 0);
+    EXPECT(gradient_of(tuff_max(x, F32(x->graph, S(3), 1, 1, 4)), x), 0.5, 1, 0);
     x = F32(new_graph(), S(3), 1, 2, 3);
-    EXPECT(slope(tuff_min(x, F32(x->graph, S(3), 1, 1, 4)), x), 0.5, 0, 1);
+    EXPECT(gradient_of(tuff_min(x, F32(x->graph, S(3), 1, 1, 4)), x), 0.5, 0, 1);
     x = F32(new_graph(), S(4), 5, 1, 5, 2);
-    EXPECT(slope(tuff_reduce_max(x, (int[]){0}, 1, false), x), 0.5, 0, 0.5, 0);
+    EXPECT(gradient_of(tuff_reduce_max(x, (int[]){0}, 1, false), x), 0.5, 0, 0.5, 0);
     x = F32(new_graph(), S(2), 0, 2);
-    EXPECT(slope(tuff_pow(x, F32(x->graph, S(2), 0, 3)), x), 0, 12);
+    EXPECT(gradient_of(tuff_pow(x, F32(x->graph, S(2), 0, 3)), x), 0, 12);
     tuff_tensor *y = F32(new_graph(), S(4), -1, 0, 2, -3);
-    EXPECT(slope(tuff_pow(tuff_constant(y->graph, TUFF_F32, 0), y), y), -INFINITY, 0, 0, -INFINITY);
+    EXPECT(gradient_of(tuff_pow(tuff_constant(y->graph, TUFF_F32, 0), y), y), -INFINITY, 0, 0, -INFINITY);
     x = F32(new_graph(), S(1), 0);
-    EXPECT(slope(tuff_softplus(x), x), 0.5);
+    EXPECT(gradient_of(tuff_softplus(x), x), 0.5);
 }
 
 static void branches_not_taken_reach_nothing(void **state)
@@ -306,24 +306,24 @@ static void branches_not_taken_reach_nothing(void **state)
     (void)state;
     tuff_tensor *x = F32(new_graph(), S(2), NAN, 3);
     tuff_tensor *positive = tuff_less(F32(x->graph, S(2), 1, -1), F32(x->graph, S(2), 0, 0));
-    EXPECT(slope(tuff_where(positive, x, tuff_constant(x->graph, TUFF_F32, 1)), x), 0, 1);
+    EXPECT(gradient_of(tuff_where(positive, x, tuff_constant(x->graph, TUFF_F32, 1)), x), 0, 1);
     x = F32(new_graph(), S(3), 1000, -1000, 0);
-    EXPECT(slope(tuff_elu(x, 1), x), 1, 0, 1);
+    EXPECT(gradient_of(tuff_elu(x, 1), x), 1, 0, 1);
     x = F32(new_graph(), S(2), 1000, -1000);
     EXPECT(tuff_softplus(x), 1000, 0);
 }
 
-static void not_a_number_has_no_slope(void **state)
+static void not_a_number_has_no_gradient(void **state)
 {
     (void)state;
     tuff_tensor *x = F32(new_graph(), S(3), NAN, 1, 2);
-    EXPECT(slope(tuff_max(x, F32(x->graph, S(3), 0, NAN, 1)), x), 0, 0, 1);
+    EXPECT(gradient_of(tuff_max(x, F32(x->graph, S(3), 0, NAN, 1)), x), 0, 0, 1);
     x = F32(new_graph(), S(3), NAN, 1, 2);
-    EXPECT(slope(tuff_min(x, F32(x->graph, S(3), 0, NAN, 3)), x), 0, 0, 1);
+    EXPECT(gradient_of(tuff_min(x, F32(x->graph, S(3), 0, NAN, 3)), x), 0, 0, 1);
     x = F32(new_graph(), S(2), NAN, 1);
-    EXPECT(slope(tuff_relu(x), x), 0, 1);
+    EXPECT(gradient_of(tuff_relu(x), x), 0, 1);
     x = F32(new_graph(), S(2, 2), NAN, 1, 1, 2);
-    EXPECT(slope(tuff_reduce_max(x, (int[]){1}, 1, false), x), 0, 0, 0, 1);
+    EXPECT(gradient_of(tuff_reduce_max(x, (int[]){1}, 1, false), x), 0, 0, 0, 1);
 }
 
 static void argmax_is_the_first_of_the_largest(void **state)
@@ -388,7 +388,7 @@ static void an_image_beside_all_patches_has_no_gradient(void **state)
     tuff_graph *graph = new_graph();
     tuff_tensor *image = F32(graph, S(1, 1, 2, 2), 1, 2, 3, 4), *kernel = F32(graph, S(1, 1, 2, 2), 5, 6, 7, 8);
     const tuff_conv2d_options options = {.stride = {100, 100}, .dilation = {2, 2}, .padding = {5, 5}};
-    EXPECT(slope(tuff_conv2d(image, kernel, NULL, &options), image), 0, 0, 0, 0);
+    EXPECT(gradient_of(tuff_conv2d(image, kernel, NULL, &options), image), 0, 0, 0, 0);
 }
 
 static void casts_truncate_saturate_and_round_to_even(void **state)
@@ -462,14 +462,14 @@ static void gradients_of_what_does_not_matter_are_zeros(void **state)
     (void)state;
     tuff_graph *graph = new_graph();
     tuff_tensor *x = F32(graph, S(2), 1, 2), *unused = F32(graph, S(3), 1, 2, 3);
-    EXPECT(slope(tuff_mul(x, x), unused), 0, 0, 0);
+    EXPECT(gradient_of(tuff_mul(x, x), unused), 0, 0, 0);
     graph = new_graph();
     x = F32(graph, S(2), 1.5f, 2.5f);
-    EXPECT(slope(tuff_floor(x), x), 0, 0);
+    EXPECT(gradient_of(tuff_floor(x), x), 0, 0);
     graph = new_graph();
     x = F32(graph, S(2), 1, 2);
     tuff_tensor *square = tuff_mul(x, x);
-    EXPECT(slope(tuff_mul(square, square), square), 2, 8);
+    EXPECT(gradient_of(tuff_mul(square, square), square), 2, 8);
 }
 
 static void the_executor_refuses_wrong_use(void **state)
@@ -641,7 +641,7 @@ int main(void)
         cmocka_unit_test(deviations_of_constant_rows_have_gradients),
         cmocka_unit_test(ties_and_kinks_have_their_conventions),
         cmocka_unit_test(branches_not_taken_reach_nothing),
-        cmocka_unit_test(not_a_number_has_no_slope),
+        cmocka_unit_test(not_a_number_has_no_gradient),
         cmocka_unit_test(argmax_is_the_first_of_the_largest),
         cmocka_unit_test(attention_without_a_visible_key_gives_zeros),
         cmocka_unit_test(cross_entropy_counts_what_is_not_ignored),

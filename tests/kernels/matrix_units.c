@@ -445,8 +445,8 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
 
 /* Values are at most 2, so that the error of a result from rounded weights is a few roundings of that. Kernels without
    units compute the gradient of the values from exact weights, with the log-sum-exp of the forward pass. Everywhere
-   else weights or slopes are rounded, or a query's sum is over rounded results: the error of gradients is a few
-   roundings of the largest. */
+   else weights or gradients of scores are rounded, or a query's sum is over rounded results: the error of gradients is
+   a few roundings of the largest. */
 static double attention_bound(const attention_case *one, bool on_units, int result, double wanted, double largest)
 {
     const double unit = one->precision == TUFF_PRECISION_BF16 ? 0x1p-9 : 0x1p-11;

@@ -95,7 +95,7 @@ static void training_steps_are_right(void **state)
     assert_true(totals.elements > 0 && totals.wide < totals.elements / 3);
 }
 
-/* Checks relations and slopes, which test autodiff, on the reference only, which is fast. */
+/* Checks relations and gradients, which test autodiff, on the reference only, which is fast. */
 static void relations_hold_on_the_reference(void **state)
 {
     (void)state;

@@ -36,7 +36,7 @@ void program_compare(program_context *context, const program_recipe *recipe, pro
 
 /* The number of checks. The first compares with the reference. The others compare a changed program with the original,
    because the change keeps its results or changes them in a known way; a check that does not apply to a program passes.
-   The last one, slopes, does not involve the device. */
+   The last one, of gradients, does not involve the device. */
 extern const int program_check_count;
 
 /* A failed check, and the smallest program found that still fails it. */
@@ -59,8 +59,8 @@ void program_check_seed(program_context *context, uint64_t seed, program_totals 
 void program_check_one(program_context *context, const program_recipe *recipe, int check, program_totals *totals,
                        void (*failed)(void *user, const program_failure *failure), void *user);
 
-/* Checks the gradients by slopes of the loss along every parameter (program_slopes.c), computed from differences of the
-   reference's loss: a wrong rule of autodiff would be the same on every device and so go unnoticed otherwise. */
-void program_check_slopes(program_context *context, const program_recipe *recipe, program_report *report);
+/* Compares the gradient of every parameter with finite differences of the reference's loss (program_gradients.c): a
+   wrong rule of autodiff would be the same on every device and so go unnoticed otherwise. */
+void program_check_gradients(program_context *context, const program_recipe *recipe, program_report *report);
 
 #endif

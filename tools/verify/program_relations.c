@@ -120,7 +120,7 @@ static bool nothing_changes(const program_recipe *recipe, program_recipe *base, 
 /* A check of a program. */
 typedef struct program_check {
     const char *name;
-    relation holds; /* NULL: program_check_slopes */
+    relation holds; /* NULL: program_check_gradients */
 } program_check;
 
 static const program_check checks[] = {
@@ -133,7 +133,7 @@ static const program_check checks[] = {
     {"new plan for every step", plan_every_step},
     {"recomputation switched", recompute_otherwise},
     {"tuned", tune_first},
-    {"gradients match slopes", NULL},
+    {"gradients match finite differences", NULL},
 };
 const int program_check_count = (int)(sizeof checks / sizeof *checks);
 
@@ -142,7 +142,7 @@ static void run_check(int index, program_context *context, const program_recipe 
     if (checks[index].holds)
         check(checks[index].holds, context, recipe, report);
     else
-        program_check_slopes(context, recipe, report);
+        program_check_gradients(context, recipe, report);
 }
 
 typedef struct shrinking {

@@ -455,12 +455,12 @@ static double reach_of_weights(const suite_case *test, const workspace *space)
     const int64_t *q = test->operands[0].shape.extent, *v = test->operands[2].shape.extent;
     const double values = largest_of(test, space, 2), uses = (double)(q[1] * (q[2] / v[2]));
     const double scale = (test->parameter & STEEP ? 5 : 1) * (test->parameter & DROPPED ? MORE : 1);
-    const double slopes = 2 * scale * (double)v[3] * values * values;
+    const double score_gradients = 2 * scale * (double)v[3] * values * values;
     switch (test->op) {
     case OP_ATTENTION_DQ:
-        return slopes * largest_of(test, space, 1);
+        return score_gradients * largest_of(test, space, 1);
     case OP_ATTENTION_DK:
-        return slopes * largest_of(test, space, 0) * uses;
+        return score_gradients * largest_of(test, space, 0) * uses;
     case OP_ATTENTION_DV:
         return values * uses * (test->parameter & DROPPED ? MORE : 1);
     default:

@@ -311,8 +311,9 @@ static int own_keys(const attention_units *work)
     return work->key_blocks * work->shape[0];
 }
 
-/* Both bodies have tiles of keys, values, queries, upstream gradients and slopes. In the shared one they may be padded,
-   all but the values' exist in two layouts if the units cannot transpose, and sums go through a tile of floats. */
+/* Both bodies have tiles of keys, values, queries, upstream gradients and gradients of scores. In the shared one they
+   may be padded, all but the values' exist in two layouts if the units cannot transpose, and sums go through a tile of
+   floats. */
 static int64_t backward_bytes(const tuff_device_info *info, const attention_units *work)
 {
     enum { PITCH_PAD = 4 };

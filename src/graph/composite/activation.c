@@ -1,7 +1,7 @@
-/* Elementwise composites: activations, their gated forms, powers and dropout. They are chains of elementwise ops, which
-   the compiler fuses with their surroundings into one kernel. If a branch of a selection could have an infinite value
-   or slope, that branch gets a harmless operand where it is not selected: infinity times the gradient 0 of an
-   unselected element would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
+/* Elementwise composites: activations, their gated forms, powers and dropout. They are sequences of elementwise ops,
+   which the compiler fuses with their surroundings into one kernel. If a branch of a selection could have an infinite
+   value or derivative, that branch gets a harmless operand where it is not selected: infinity times the gradient 0 of
+   an unselected element would be NaN. To add an activation: its function here, its prototype in include/tuff/nn.h, its
    case in the suite of composites. */
 #include <math.h>
 
@@ -33,8 +33,8 @@ tuff_tensor *tuff_gelu_tanh(tuff_tensor *x)
     tuff_tensor *failure;
     if (!tuff__check_float_operand("gelu_tanh", x, &failure))
         return failure;
-    const double slope = 2 * 0.79788456080286535588;
-    tuff_tensor *argument = tuff_mul(x, tuff__shift(tuff__scale(tuff_mul(x, x), slope * 0.044715), slope));
+    const double factor = 2 * 0.79788456080286535588;
+    tuff_tensor *argument = tuff_mul(x, tuff__shift(tuff__scale(tuff_mul(x, x), factor * 0.044715), factor));
     return tuff_mul(x, tuff_sigmoid(argument));
 }
 
@@ -44,8 +44,8 @@ tuff_tensor *tuff_silu(tuff_tensor *x)
     return tuff_mul(x, tuff_sigmoid(x));
 }
 
-/* max(x, 0) + log(1 + exp(-|x|)) has no overflow and no cancellation. At 0, max gives the right slope, 1/2, and the
-   other term gives 0. */
+/* max(x, 0) + log(1 + exp(-|x|)) has no overflow and no cancellation. At 0, max gives the right derivative, 1/2,
+   and the other term gives 0. */
 tuff_tensor *tuff_softplus(tuff_tensor *x)
 {
     tuff_tensor *failure;
@@ -73,7 +73,7 @@ tuff_tensor *tuff_leaky_relu(tuff_tensor *x, double slope)
     return tuff_where(tuff_less(tuff__scalar(x, 0), x), x, tuff__scale(x, slope));
 }
 
-/* Like relu: the slope is 1 strictly between the bounds and 0 at and beyond them; min and max propagate NaN. */
+/* Like relu: the derivative is 1 strictly between the bounds and 0 at and beyond them; min and max propagate NaN. */
 tuff_tensor *tuff_clamp(tuff_tensor *x, double low, double high)
 {
     tuff_tensor *failure;

@@ -40,8 +40,8 @@ tuff_tensor *tuff_variance(tuff_tensor *x, const int *axes, int count, bool keep
     return tuff__scale(tuff_sum(tuff_mul(deviation, deviation), axes, count, keep), 1 / (divisor > 0 ? divisor : 0));
 }
 
-/* The gradient is 0 if the deviation is 0, as in PyTorch, although the slope of the root is infinite there. A variance
-   of NaN stays NaN. */
+/* The gradient is 0 if the deviation is 0, as in PyTorch, although the derivative of the root is infinite there. A
+   variance of NaN stays NaN. */
 tuff_tensor *tuff_std(tuff_tensor *x, const int *axes, int count, bool keep, int correction)
 {
     tuff_tensor *variance = tuff_variance(x, axes, count, keep, correction);

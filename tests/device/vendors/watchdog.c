@@ -257,10 +257,10 @@ static tuff_plan *compile_step(tuff_device *device, tuff_array *w)
 {
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH)), *weights = tuff_array_tensor(graph, w);
-    tuff_tensor *error = tuff_sub(tuff_gelu(tuff_matmul(x, weights)), x), *slope = NULL;
+    tuff_tensor *error = tuff_sub(tuff_gelu(tuff_matmul(x, weights)), x), *gradient = NULL;
     tuff_tensor *loss = tuff_mean(tuff_mul(error, error), (int[]){0, 1}, 2, false);
-    assert_int_equal(tuff_gradients(loss, &weights, 1, &slope), TUFF_OK);
-    tuff_assign(graph, w, tuff_sub(weights, tuff_mul(slope, tuff_constant(graph, TUFF_F32, 0.01))));
+    assert_int_equal(tuff_gradients(loss, &weights, 1, &gradient), TUFF_OK);
+    tuff_assign(graph, w, tuff_sub(weights, tuff_mul(gradient, tuff_constant(graph, TUFF_F32, 0.01))));
     tuff_output(graph, "loss", loss);
     const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
     tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
