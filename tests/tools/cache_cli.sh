@@ -99,7 +99,7 @@ holds "T0 override     miss no pin" "T1 same         miss no winner for this key
 unknown="matmul 0000000000000001 | f32 | NN | 700x768x768 | a16 | fast"
 expect 0 "T3 nearest      HIT  measured for matmul 0000000000000001 | f32 | NN | 512x768x768" \
     "$tuff" cache explain "$unknown" --device 24.3
-expect 0 "T5 portfolio    HIT" "$tuff" cache explain "matmul 0000000000000002 | f32 | NN | 700x768x768 | a16 | fast"
+expect 0 "T5 portfolio    SEED" "$tuff" cache explain "matmul 0000000000000002 | f32 | NN | 700x768x768 | a16 | fast"
 json 'x["environments"][0]["tiers"][-1]["tier"] == 2 and x["environments"][0]["candidate"] == "matmul_register.tile_rows=8"' \
     "$tuff" cache explain "$key" --json --device 23.1
 expect 1 'no device and no store matches --device "rtx"' "$tuff" cache explain "$key" --device rtx
@@ -110,7 +110,7 @@ for lanes in 8 16; do
 done
 expect 0 "T2 other driver miss" "$tuff" cache explain "${unknown%%700x*}880x768x768 | a16 | fast" \
     --device "lanes 16; platform Fiction"
-holds "T3 nearest      miss" "T4 seed         HIT" "seed $rows=8"
+holds "T3 nearest      miss" "T4 seed         SEED" "seed $rows=8"
 rm cache/tune/v1/*-amd-epyc-*
 add win gfx1100 25.0 1024 "$rows=2" 90 20 0 othertexts >/dev/null
 expect 0 "measured with other kernel texts (othertexts; current" "$tuff" cache explain "$key" --device 25.0

@@ -136,12 +136,20 @@ const cli_verb cache_verb_show = {
     .run = show,
 };
 
+/* Returns the word for a tier up to the one that was taken. What is found below T3 is only the start of a search. */
+static const char *outcome_of(const tune_lookup_result *result, int tier)
+{
+    if (tier < (int)result->tier)
+        return "miss";
+    return tier == TIER_SEED || tier == TIER_PORTFOLIO ? "SEED" : "HIT ";
+}
+
 static void print_explanation(const tune_environment *environment, bool is_here, const tune_lookup_result *result)
 {
     printf("  on %s, %s%s\n", environment->device, environment->driver, is_here ? ", on this machine" : "");
     for (int tier = 0; tier <= (int)result->tier; tier++)
-        printf("    T%d %-12s %s %s\n", tier, tuff__tier_text((tune_tier)tier),
-               tier == (int)result->tier ? "HIT " : "miss", result->why[tier]);
+        printf("    T%d %-12s %s %s\n", tier, tuff__tier_text((tune_tier)tier), outcome_of(result, tier),
+               result->why[tier]);
     printf("    runs with %s\n", cache_candidate(result->candidate));
     for (int i = 0; i < result->seed_count; i++)
         printf("    seed %s\n", cache_candidate(result->seeds[i]));
