@@ -52,10 +52,11 @@ typedef enum tuff_optimizer_kind {
                        column (for rank > 2: of the last two axes), first moments not at all; decay 1 - t^-0.8, updates
                        clipped to a root mean square of 1, steps of min(r, 1 / sqrt t) max(1e-3, RMS(w)); decoupled
                        weight decay */
-    TUFF_MUON       /* Jordan 2024: parameters of rank >= 2, as matrices [first extent, all others], are updated by r
+    TUFF_MUON,      /* Jordan 2024: parameters of rank >= 2, as matrices [first extent, all others], are updated by r
                        sqrt(max(1, outputs / inputs)) times their Nesterov momentum, made orthogonal by five
                        Newton-Schulz steps in f32, with decoupled weight decay; all other parameters by AdamW. Rows are
                        outputs unless inputs_first says otherwise */
+    TUFF_OPTIMIZER_COUNT
 } tuff_optimizer_kind;
 
 /* How the rate r(s) depends on the number s of completed steps, with W = warmup_steps, T = total_steps, f =

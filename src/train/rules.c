@@ -169,7 +169,7 @@ static tuff_tensor *update_lion(update *self)
                     tuff_mul(tuff__scale_by_region(self, self->rate, tuff__region_rate), change));
 }
 
-static const optimizer_rule rules[] = {
+static const optimizer_rule rules[TUFF_OPTIMIZER_COUNT] = {
     [TUFF_ADAMW] = {.name = "adamw", .moments = {"m", "v"}, .update = update_adamw},
     [TUFF_SGD] = {.name = "sgd", .moments = {"m"}, .keeps_moments = sgd_keeps_moments, .update = update_sgd},
     [TUFF_ADAM] = {.name = "adam", .moments = {"m", "v"}, .update = update_adam},
@@ -187,6 +187,5 @@ static const optimizer_rule rules[] = {
 
 const optimizer_rule *tuff__optimizer_rule(int kind)
 {
-    const int count = (int)(sizeof rules / sizeof *rules);
-    return kind >= 0 && kind < count && rules[kind].update ? &rules[kind] : NULL;
+    return kind >= 0 && kind < TUFF_OPTIMIZER_COUNT && rules[kind].update ? &rules[kind] : NULL;
 }

@@ -209,7 +209,7 @@ static void check_slabs(tuff_device *device)
 /* Every rule updates every parameter that is not frozen, in all slabs, and no other. */
 static void check_rules_in_slabs(tuff_device *device)
 {
-    for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
+    for (int kind = 0; kind < TUFF_OPTIMIZER_COUNT; kind++) {
         if (!tuff__device_is_reference(device) && !is_one_of_two_drawn(device, kind))
             continue;
         const tuff_optimizer_options options = {

@@ -125,7 +125,7 @@ static void check_slabs(tuff_device *device)
 /* Each rule has its own state. */
 static void check_rules(tuff_device *device)
 {
-    for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++) {
+    for (int kind = 0; kind < TUFF_OPTIMIZER_COUNT; kind++) {
         if (!tuff__device_is_reference(device) && !is_one_of_two_drawn(device, kind))
             continue;
         trainer self = make(device, (tuff_optimizer_kind)kind, &(tuff_loss_scaling){0});

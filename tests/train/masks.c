@@ -228,7 +228,7 @@ static void check_kind(tuff_device *device, tuff_optimizer_kind kind)
 
 static void check_kinds(tuff_device *device)
 {
-    for (int kind = TUFF_ADAMW; kind <= TUFF_MUON; kind++)
+    for (int kind = 0; kind < TUFF_OPTIMIZER_COUNT; kind++)
         if (tuff__device_is_reference(device) || is_one_of_two_drawn(device, kind))
             check_kind(device, (tuff_optimizer_kind)kind);
 }

@@ -50,7 +50,7 @@ static double number(const json_t *of, const char *name)
 
 static tuff_optimizer_options options_of(const json_t *of)
 {
-    static const char *const kinds[] = {"adamw", "sgd", "adam", "lion", "adafactor", "muon"};
+    static const char *const kinds[TUFF_OPTIMIZER_COUNT] = {"adamw", "sgd", "adam", "lion", "adafactor", "muon"};
     tuff_optimizer_options made = {.learning_rate = number(of, "rate"),
                                    .beta1 = number(of, "beta1"),
                                    .beta2 = number(of, "beta2"),

@@ -114,7 +114,7 @@ static void check_refusals(tuff_device *device)
                                             {.clip_norm = INFINITY},
                                             {.warmup_steps = -1},
                                             {.final_fraction = 2},
-                                            {.kind = (tuff_optimizer_kind)7},
+                                            {.kind = TUFF_OPTIMIZER_COUNT},
                                             {.warmup_steps = 5, .total_steps = 5}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_null(tuff_optimizer_create(parameters, &wrong[i]));

@@ -292,9 +292,10 @@ static bool is_between(int64_t value, int64_t low, int64_t high)
 
 static bool are_flags_valid(const optimizer_flags *f)
 {
-    return !isnan(scale_of(f->loss_scale)) && are_groups_valid(f->groups) && is_between(f->kind, 0, TUFF_MUON) &&
-           is_between(f->schedule, 0, 3) && is_between(f->accumulate, 1, 1 << 16) && is_between(f->nesterov, 0, 1) &&
-           is_beta(f->beta1) && is_beta(f->beta2) && f->epsilon >= 0 && is_between(f->epoch_steps, 0, 1 << 24) &&
+    return !isnan(scale_of(f->loss_scale)) && are_groups_valid(f->groups) &&
+           is_between(f->kind, 0, TUFF_OPTIMIZER_COUNT - 1) && is_between(f->schedule, 0, 3) &&
+           is_between(f->accumulate, 1, 1 << 16) && is_between(f->nesterov, 0, 1) && is_beta(f->beta1) &&
+           is_beta(f->beta2) && f->epsilon >= 0 && is_between(f->epoch_steps, 0, 1 << 24) &&
            is_between(f->update_top, 0, 1 << 20);
 }
 
