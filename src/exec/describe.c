@@ -121,7 +121,7 @@ static int value_operations(const chain_value *value)
     return value->op == OP_FMA ? 2 : 1;
 }
 
-/* Returns the operations of a launch that walks a chain: each value counts once for each point at which it differs,
+/* Returns the operations of a launch that computes a chain: each value counts once for each point at which it differs,
    however often the kernel computes it; a reduction or cumulative sum counts one per element. */
 static double chain_operations(const fused_chain *chain)
 {

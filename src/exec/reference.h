@@ -1,5 +1,5 @@
-/* The executor of the reference device: walks a graph with the float64 evaluator. Values stay double between ops;
-   inputs, outputs, casts and assigned arrays are rounded to their dtypes. */
+/* The executor of the reference device: evaluates the nodes of a graph in float64, one by one. Values stay double
+   between ops; inputs, outputs, casts and assigned arrays are rounded to their dtypes. */
 #ifndef TUFF_EXEC_REFERENCE_H
 #define TUFF_EXEC_REFERENCE_H
 

@@ -8,7 +8,8 @@
 
 op_code tuff__mutated_gradient = OP_COUNT;
 
-/* Per-node state of the walk, for the nodes that exist when it begins. Gradient nodes are newer and are not visited. */
+/* Per-node state of the traversal, for the nodes that exist when it begins. Gradient nodes are newer and are not
+   visited. */
 typedef struct adjoint {
     tuff_tensor *gradient; /* sum so far; complete once all users have been visited */
     bool depends;          /* some `wrt` is this node or one that it depends on */
@@ -78,7 +79,7 @@ tuff_tensor *tuff__with_custom_gradient(tuff_tensor *result, const custom_gradie
     return result;
 }
 
-/* The target must be a float scalar: the walk starts from its gradient with respect to itself, 1. */
+/* The target must be a float scalar: the traversal starts from its gradient with respect to itself, 1. */
 static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuff_tensor *const *wrt, int count)
 {
     if (target->shape.rank != 0 || !tuff__dtype_is_float(target->dtype)) {
@@ -97,7 +98,7 @@ static bool operands_are_legal(tuff_graph *graph, const tuff_tensor *target, tuf
     return true;
 }
 
-/* Ids are a topological order, so when the walk reaches a node, all its users have added their contributions. */
+/* Ids are a topological order, so when the traversal reaches a node, all its users have added their contributions. */
 static void differentiate(tuff_tensor *target, tuff_tensor *const *wrt, int count, adjoint *adjoints,
                           recomputation *segments, tuff_tensor **gradients)
 {

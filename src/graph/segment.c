@@ -1,8 +1,8 @@
-/* tuff_recompute: segments of a graph of which gradients keep only the inputs (gradient checkpointing). If the walk of
-   autodiff.c reads a value inside a segment, it gets a copy of the node, recomputed from the segment's inputs; memory
-   of the original can be reused in between. A copy carries the number of its recomputation: by it the compiler never
-   merges the copy with the original, and runs it as late as it was built. Segments may nest: a copy made for an outer
-   segment reads results of inner segments as copies, too. */
+/* tuff_recompute: segments of a graph of which gradients keep only the inputs (gradient checkpointing). If the
+   traversal in autodiff.c reads a value inside a segment, it gets a copy of the node, recomputed from the segment's
+   inputs; memory of the original can be reused in between. A copy carries the number of its recomputation: by it the
+   compiler never merges the copy with the original, and runs it as late as it was built. Segments may nest: a copy made
+   for an outer segment reads results of inner segments as copies, too. */
 #include "graph/segment.h"
 
 #include "graph/builder.h"
@@ -25,8 +25,8 @@ static bool is_input(const segment *part, const node *at)
     return false;
 }
 
-/* Marks `from` and all nodes that it depends on. With `stop`, marks only the members of that segment: the walk stops
-   short of its inputs and of values that are in memory anyway. Returns the lowest marked id. */
+/* Marks `from` and all nodes that it depends on. With `stop`, marks only the members of that segment: the
+   traversal stops short of its inputs and of values that are in memory anyway. Returns the lowest marked id. */
 static int mark_ancestors(const tuff_graph *graph, const node *from, const segment *stop, bool *marks)
 {
     int low = from->id;

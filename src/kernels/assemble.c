@@ -1,5 +1,5 @@
-/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end) and splices
-   ($name), which are replaced by the statements that emit.c writes. */
+/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end) and
+   placeholders ($name), which are replaced by the statements that emit.c writes. */
 #include "kernels/assemble.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static bool starts_with(const line *parsed, const char *word)
     return parsed->length >= strlen(word) && strncmp(parsed->start, word, strlen(word)) == 0;
 }
 
-/* Adds statements, one per line, with the indentation of the splice they replace. */
+/* Adds statements, one per line, with the indentation of the placeholder that they replace. */
 static void add_indented(text *out, const char *statements, int indentation)
 {
     while (*statements != 0) {
@@ -55,14 +55,14 @@ static void add_indented(text *out, const char *statements, int indentation)
 typedef struct expansion {
     const assembly_request *request;
     emitter emitter;
-    pass_texts consume; /* matmul epilogue: emitted before the tile is known, spliced in later */
+    pass_texts consume;  /* matmul epilogue: emitted before the tile is known, inserted later */
     int parameter_count; /* parameters of the body expanded so far */
     text *header;       /* text outside the kernel function */
     text *shared;       /* declarations of local memory */
     text *body;
 } expansion;
 
-static const text *text_named(const pass_texts *texts, const line *splice)
+static const text *text_named(const pass_texts *texts, const line *placeholder)
 {
     const struct {
         const char *name;
@@ -83,12 +83,12 @@ static const text *text_named(const pass_texts *texts, const line *splice)
                {"$add_scalar", &texts->add_scalar},
                {"$combine", &texts->combine}};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        if (splice->length == strlen(all[i].name) && starts_with(splice, all[i].name))
+        if (placeholder->length == strlen(all[i].name) && starts_with(placeholder, all[i].name))
             return all[i].text;
     return NULL;
 }
 
-/* Adds a text in place of a splice, and frees it. Returns `status`, or the text's own failure. */
+/* Adds a text in place of a placeholder, and frees it. Returns `status`, or the text's own failure. */
 static tuff_status insert(const expansion *self, text *made, int indentation, tuff_status status)
 {
     add_indented(self->body, tuff__text_get(made), indentation);
@@ -117,26 +117,26 @@ static tuff_status expand_operands(expansion *self, int indentation)
     return status;
 }
 
-/* Expands a splice outside of passes. */
-static tuff_status expand_splice(expansion *self, const line *splice)
+/* Expands a placeholder outside of passes. */
+static tuff_status expand_placeholder(expansion *self, const line *placeholder)
 {
-    if (starts_with(splice, "$operands"))
-        return expand_operands(self, splice->indentation);
-    const text *consumed = starts_with(splice, "$consume_vector")   ? &self->consume.vector
-                           : starts_with(splice, "$consume_scalar") ? &self->consume.scalar
-                           : starts_with(splice, "$prefetch")       ? &self->consume.prefetch
-                                                                    : NULL;
+    if (starts_with(placeholder, "$operands"))
+        return expand_operands(self, placeholder->indentation);
+    const text *consumed = starts_with(placeholder, "$consume_vector")   ? &self->consume.vector
+                           : starts_with(placeholder, "$consume_scalar") ? &self->consume.scalar
+                           : starts_with(placeholder, "$prefetch")       ? &self->consume.prefetch
+                                                                         : NULL;
     if (consumed != NULL) {
-        add_indented(self->body, tuff__text_get(consumed), splice->indentation);
+        add_indented(self->body, tuff__text_get(consumed), placeholder->indentation);
         return TUFF_OK;
     }
     text made = {0};
     tuff_status status = TUFF_OK;
-    if (starts_with(splice, "$coordinates"))
+    if (starts_with(placeholder, "$coordinates"))
         tuff__emit_coordinates(&self->emitter, "row", &made);
     else
-        status = tuff__emit_finish(&self->emitter, starts_with(splice, "$finish_vector"), &made);
-    return insert(self, &made, splice->indentation, status);
+        status = tuff__emit_finish(&self->emitter, starts_with(placeholder, "$finish_vector"), &made);
+    return insert(self, &made, placeholder->indentation, status);
 }
 
 /* Expands the lines between @pass and @end for one pass. */
@@ -224,7 +224,7 @@ static tuff_status expand_body(expansion *self, const char *body)
         else if (starts_with(&current, "@pass"))
             TRY(expand_passes(self, &current, &at));
         else if (current.length > 0 && current.start[0] == '$')
-            TRY(expand_splice(self, &current));
+            TRY(expand_placeholder(self, &current));
         else
             tuff__text_add(inside ? self->body : self->header, "%*s%.*s\n", current.indentation, "",
                            (int)current.length, current.start);

@@ -1,5 +1,5 @@
 /* Assembles a kernel: the language's prelude, the mathematical functions it uses, the buffers, the body NAME.k with its
-   tunables, and the statements of the chain in place of the body's splices. */
+   tunables, and the statements of the chain in place of the body's placeholders. */
 #ifndef TUFF_KERNELS_ASSEMBLE_H
 #define TUFF_KERNELS_ASSEMBLE_H
 
@@ -10,7 +10,7 @@
 typedef struct assembly_request {
     const char *body;         /* "map": src/kernels/bodies/map.k */
     const char *name;         /* name of the kernel function */
-    const fused_chain *chain; /* NULL for bodies without splices */
+    const fused_chain *chain; /* NULL for bodies without placeholders */
     walk walk;
     bool glsl;           /* else OpenCL C */
     bool narrow_storage; /* the device can store single 8-bit and 16-bit elements */

@@ -1,4 +1,5 @@
-/* Builds and changes chains; simplifies their domain, so that kernels walk as few axes as the addresses allow. */
+/* Builds and changes chains; simplifies their domain, so that kernels iterate over as few axes as the addresses
+   allow. */
 #include "kernels/chain.h"
 
 #include <string.h>

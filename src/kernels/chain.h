@@ -1,8 +1,9 @@
-/* A fused chain: what one kernel computes for each point of its domain, in static single assignment form over affine
-   addresses. Built by src/compile, written out as kernel text by emit.c.
+/* A fused chain: the loop nest of one kernel, that is, a domain of axes and the values that are computed at each of its
+   points, in static single assignment form with affine addresses. Built by src/compile, written out as kernel text by
+   emit.c.
 
    The domain is a small box of axes, each of one class: outer axes are distributed over work-items, loop axes are
-   walked inside one (the reduced axes), and for a matmul the row and the column of the result are axes of their own. */
+   loops inside one (the reduced axes), and for a matmul the row and the column of the result are axes of their own. */
 #ifndef TUFF_KERNELS_CHAIN_H
 #define TUFF_KERNELS_CHAIN_H
 
@@ -55,7 +56,7 @@ typedef struct chain_reduction {
     int input;       /* the value that is reduced over the loop axes */
     int result;      /* the RESULT value */
     int stage;       /* the pass that computes it: the stage of the input */
-    bool in_columns; /* row walk: reduced over an item's rows, not along each row; accumulated in the output */
+    bool in_columns; /* in rows: reduced over an item's rows, not along each row; accumulated in the output */
 } chain_reduction;
 
 /* A store of a value. If neither the value nor the address varies along the loop axes, it happens once, after them. */
@@ -82,8 +83,8 @@ typedef struct chain_buffer {
     int64_t element_offset; /* added to every address in the kernel */
 } chain_buffer;
 
-/* The computation of a matmul operand where it is loaded: a value of the chain. Its addresses walk the axes before
-   `axis` like all others, followed by the operand's own rows and columns instead of the result's. */
+/* The computation of a matmul operand where it is loaded: a value of the chain. Its addresses have strides along the
+   axes before `axis` like all others, followed by the operand's own rows and columns instead of the result's. */
 typedef struct chain_producer {
     int begin, end; /* range of its values; empty if the operand is read directly from memory */
     int value;      /* the element */
@@ -100,7 +101,7 @@ typedef struct fused_chain {
     int value_count, value_capacity;
     chain_reduction reductions[MAX_REDUCTIONS];
     int reduction_count;
-    int64_t item_rows; /* row walk with column sums: rows of each work-item; else 0 */
+    int64_t item_rows; /* rows with column sums: rows of each work-item; else 0 */
     chain_output outputs[MAX_OUTPUTS];
     int output_count;
     chain_buffer buffers[MAX_CHAIN_BUFFERS];
@@ -120,11 +121,11 @@ typedef struct fused_chain {
 chain_value tuff__chain_value(value_kind kind, tuff_dtype dtype);
 /* Appends a value. Returns its index; NO_VALUE if memory ran out. */
 int tuff__chain_append(fused_chain *chain, chain_value value);
-/* Removes axes of extent 1, and merges neighbouring axes of one class that every address walks as one. Row and column
-   axes remain as they are. */
+/* Removes axes of extent 1, and merges neighbouring axes of one class along which every address advances as along one.
+   Row and column axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);
 /* If the innermost axis has fewer than min_extent elements and the axis around it has at least as many, swaps the two,
-   so that vectors lie along the longer one. Only for walks that compute every point independently. */
+   so that vectors lie along the longer one. Only for kernels that compute every point independently. */
 void tuff__chain_swap_inner_axes(fused_chain *chain, int64_t min_extent);
 /* Computes which axes each value varies along, and the stages. */
 void tuff__chain_analyse(fused_chain *chain);
@@ -133,8 +134,8 @@ void tuff__chain_analyse(fused_chain *chain);
 int tuff__chain_pass_count(const fused_chain *chain);
 /* Whether the operand is computed where it is loaded. */
 bool tuff__is_produced(const fused_chain *chain, int operand);
-/* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address walks both the
-   rows and the columns. */
+/* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address varies along
+   both the rows and the columns. */
 void tuff__chain_set_operand_from_producer(fused_chain *chain, int operand);
 /* Replaces buffer `from` by `to` in all values and stores. */
 void tuff__chain_rename_buffer(fused_chain *chain, int from, int to);

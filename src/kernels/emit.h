@@ -1,11 +1,11 @@
-/* Writes the statements of a chain in the kernel dialect, in place of the splices of a body (NAME.k). */
+/* Writes the statements of a chain in the kernel dialect, in place of the placeholders of a body (NAME.k). */
 #ifndef TUFF_KERNELS_EMIT_H
 #define TUFF_KERNELS_EMIT_H
 
 #include "base/text.h"
 #include "kernels/chain.h"
 
-/* How a body walks its domain, and so which axis vectors lie along. */
+/* The order in which a body iterates over its domain, and so the axis along which its vectors lie. */
 typedef enum walk {
     WALK_MAP,    /* the innermost axis */
     WALK_ROW,    /* the innermost loop axis */
@@ -14,7 +14,7 @@ typedef enum walk {
     WALK_SCAN    /* the loop axis, element by element */
 } walk;
 
-/* The statements of one pass over the domain. Fields are named after the splices that they replace. */
+/* The statements of one pass over the domain. Fields are named after the placeholders that they replace. */
 typedef struct pass_texts {
     text row; /* once before the pass */
     text run; /* inside the outer loop axes (for columns: before them) */
@@ -56,7 +56,7 @@ typedef struct emitter {
     int parameter_count, parameter_capacity;
     bool vector;    /* vectors are being written */
     bool gathers;   /* vectors of elements at arbitrary columns: `column` is an ivec */
-    int loop_depth; /* > 0 while writing what varies only along the loop of a column walk */
+    int loop_depth; /* > 0 while writing what varies only along the loop of WALK_COLUMN */
     pass_texts *texts;
     tuff_status status;
 } emitter;

@@ -20,7 +20,7 @@ typedef struct flushed_weights {
     uint64_t size; /* of a place */
 } flushed_weights;
 
-/* Finds the weights. Walks over the whole plan, so call it only once for each. */
+/* Finds the weights. Reads the whole plan, so call it only once for each. */
 void tuff__cache_flush_find(const executable *self, flushed_weights *out);
 
 /* Returns the size of the pool in bytes: twice the known caches, at most 512 MiB and a quarter of the memory; 0 if that

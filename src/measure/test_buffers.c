@@ -611,8 +611,8 @@ bool tuff__test_buffers_read_expected(const test_buffers *self, int buffer, int6
     return true;
 }
 
-/* A walk over the elements of a root, which notes every n-th of those that may never have been written. When it has
-   noted too many, it drops every other one, so that one in the middle is always among them. */
+/* The state of a scan of the elements of a root, which notes every n-th of those that may never have been written. When
+   it has noted too many, it drops every other one, so that one in the middle is always among them. */
 typedef struct suspects {
     const buffer_region *region;
     bool is_updated; /* the region is changed in place, so its initial values count */

@@ -1,5 +1,5 @@
-/* Shared by the files of the float64 reference: layouts and walks over them, bounds of sums, and the function of each
-   op. The entry point is evaluate.c. */
+/* Shared by the files of the float64 reference: layouts and iteration over them, bounds of sums, and the function of
+   each op. The entry point is evaluate.c. */
 #ifndef TUFF_OPS_EVALUATE_H
 #define TUFF_OPS_EVALUATE_H
 
@@ -15,10 +15,10 @@ typedef struct layout {
 } layout;
 
 layout tuff__row_major(tuff_shape shape);
-/* Calls visit for every element of shape in row-major order, with its position in two layouts. A run along the last
-   axis is one call: count elements, with steps step_a and step_b. */
-typedef void (*walk_visit)(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
-void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *user);
+/* Calls visit for every run of shape in row-major order: the count elements along the last axis, which begin at a and b
+   in two layouts and have the steps step_a and step_b there. */
+typedef void (*run_visitor)(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b);
+void tuff__for_each_run(tuff_shape shape, const layout *a, const layout *b, run_visitor visit, void *user);
 
 /* Returns the bound on the rounding error of a sum of count terms in any order. */
 double tuff__gamma(double count);

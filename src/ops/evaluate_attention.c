@@ -1,5 +1,5 @@
 /* Attention in the float64 reference: the log-sum-exp of the scores, the result, and the gradients, query by query,
-   each with the first-order bound of a kernel that recomputes the scores. All ops share one walk: the scores of a
+   each with the first-order bound of a kernel that recomputes the scores. All ops share one loop: the scores of a
    query, then for each key its weight, then the op's contribution of the pair. Errors of weights are absolute. */
 #include <math.h>
 #include <string.h>

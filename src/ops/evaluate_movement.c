@@ -1,5 +1,5 @@
-/* Movement in the float64 reference: views, padding and concatenation are walks over two layouts; gather and scatter
-   compute the position of each element. */
+/* Movement in the float64 reference: views, padding and concatenation iterate over two layouts at once; gather and
+   scatter compute the position of each element. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +18,7 @@ layout tuff__row_major(tuff_shape shape)
 }
 
 /* Counts like an odometer over all axes but the last; the positions move along, so that no index is multiplied out. */
-void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit visit, void *user)
+void tuff__for_each_run(tuff_shape shape, const layout *a, const layout *b, run_visitor visit, void *user)
 {
     int64_t index[TUFF_MAX_RANK] = {0}, place_a = a->offset, place_b = b->offset;
     const int last = shape.rank - 1;
@@ -45,7 +45,7 @@ void tuff__walk(tuff_shape shape, const layout *a, const layout *b, walk_visit v
     }
 }
 
-/* The state of a walk that copies. */
+/* The state of copy_run. */
 typedef struct copying {
     const double *from;
     double *to;
@@ -66,11 +66,11 @@ static void copy_run(void *user, int64_t a, int64_t b, int64_t count, int64_t st
 }
 
 /* Copies values and, if requested, errors. */
-static void copy_walk(const evaluation *e, int input, tuff_shape shape, const layout *from, const layout *to)
+static void copy_elements(const evaluation *e, int input, tuff_shape shape, const layout *from, const layout *to)
 {
-    tuff__walk(shape, from, to, copy_run, &(copying){e->inputs[input], e->value});
+    tuff__for_each_run(shape, from, to, copy_run, &(copying){e->inputs[input], e->value});
     if (e->error)
-        tuff__walk(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
+        tuff__for_each_run(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
 }
 
 /* Copies each part into the result, further along the axis. */
@@ -80,7 +80,7 @@ tuff_status tuff__evaluate_concat(const evaluation *e, int64_t count)
     layout to = tuff__row_major(e->shape);
     for (int input = 0; input < e->input_count; input++) {
         layout from = tuff__row_major(e->input_shapes[input]);
-        copy_walk(e, input, e->input_shapes[input], &from, &to);
+        copy_elements(e, input, e->input_shapes[input], &from, &to);
         to.offset += e->input_shapes[input].extent[e->attributes->axis] * to.stride[e->attributes->axis];
     }
     return TUFF_OK;
@@ -96,7 +96,7 @@ tuff_status tuff__evaluate_pad(const evaluation *e, int64_t count)
     layout from = tuff__row_major(e->input_shapes[0]), to = tuff__row_major(e->shape);
     for (int axis = 0; axis < e->shape.rank; axis++)
         to.offset += e->attributes->start[axis] * to.stride[axis];
-    copy_walk(e, 0, e->input_shapes[0], &from, &to);
+    copy_elements(e, 0, e->input_shapes[0], &from, &to);
     return TUFF_OK;
 }
 
@@ -136,7 +136,7 @@ tuff_status tuff__evaluate_view(const evaluation *e, int64_t count)
 {
     (void)count;
     layout from = view_layout(e), to = tuff__row_major(e->shape);
-    copy_walk(e, 0, e->shape, &from, &to);
+    copy_elements(e, 0, e->shape, &from, &to);
     return TUFF_OK;
 }
 

@@ -19,7 +19,7 @@ static double reduction_gamma(double count)
     return tuff__gamma(fmin(count, 256 + log2(count)));
 }
 
-/* Returns the layout of a reduction's result for a walk over its input. */
+/* Returns the layout of a reduction's result for iteration over its input. */
 static layout reduced_layout(const evaluation *e)
 {
     layout result = tuff__row_major(e->shape);
@@ -29,7 +29,7 @@ static layout reduced_layout(const evaluation *e)
     return result;
 }
 
-/* The state of a walk that adds up or finds maxima. magnitudes: add absolute values; wraps: each sum wraps, since those
+/* The state of add_run and max_run. magnitudes: add absolute values; wraps: each sum wraps, since those
    of many integers are not exact in double. */
 typedef struct adding {
     const double *from;
@@ -52,30 +52,30 @@ static void add_run(void *user, int64_t a, int64_t b, int64_t count, int64_t ste
 
 /* Adds the elements of `from`, which has the input's shape, to `to`, which has the result's shape and must be
    zeroed. */
-static void sum_walk(const evaluation *e, const double *from, double *to, bool magnitudes)
+static void sum_elements(const evaluation *e, const double *from, double *to, bool magnitudes)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
-    tuff__walk(e->input_shapes[0], &input, &output, add_run,
-               &(adding){.from = from,
-                         .to = to,
-                         .magnitudes = magnitudes,
-                         .wraps = tuff__dtype_is_integer(e->dtype) && !magnitudes,
-                         .dtype = e->dtype});
+    tuff__for_each_run(e->input_shapes[0], &input, &output, add_run,
+                       &(adding){.from = from,
+                                 .to = to,
+                                 .magnitudes = magnitudes,
+                                 .wraps = tuff__dtype_is_integer(e->dtype) && !magnitudes,
+                                 .dtype = e->dtype});
 }
 
 /* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chains and tree. */
 tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 {
     memset(e->value, 0, (size_t)count * sizeof *e->value);
-    sum_walk(e, e->inputs[0], e->value, false);
+    sum_elements(e, e->inputs[0], e->value, false);
     if (!e->error)
         return TUFF_OK;
     double *magnitudes = tuff__calloc((size_t)count, sizeof *magnitudes);
     if (!magnitudes)
         return TUFF_E_OOM_HOST;
     memset(e->error, 0, (size_t)count * sizeof *e->error);
-    sum_walk(e, e->input_errors[0], e->error, false);
-    sum_walk(e, e->inputs[0], magnitudes, true);
+    sum_elements(e, e->input_errors[0], e->error, false);
+    sum_elements(e, e->inputs[0], magnitudes, true);
     double terms = (double)tuff_shape_count(e->input_shapes[0]) / (double)count;
     double gamma = tuff__dtype_is_float(e->dtype) && terms > 1 ? reduction_gamma(terms) : 0;
     for (int64_t i = 0; i < count; i++)
@@ -98,19 +98,19 @@ static void max_run(void *user, int64_t a, int64_t b, int64_t count, int64_t ste
 
 /* Sets each element of the result to the largest element, but at least `least`. Also used for errors: the error of a
    maximum is at most the largest error. */
-static void max_walk(const evaluation *e, const double *from, double *to, int64_t count, double least)
+static void find_maxima(const evaluation *e, const double *from, double *to, int64_t count, double least)
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
     for (int64_t i = 0; i < count; i++)
         to[i] = least;
-    tuff__walk(e->input_shapes[0], &input, &output, max_run, &(adding){.from = from, .to = to});
+    tuff__for_each_run(e->input_shapes[0], &input, &output, max_run, &(adding){.from = from, .to = to});
 }
 
 tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)
 {
-    max_walk(e, e->inputs[0], e->value, count, -INFINITY);
+    find_maxima(e, e->inputs[0], e->value, count, -INFINITY);
     if (e->error)
-        max_walk(e, e->input_errors[0], e->error, count, 0);
+        find_maxima(e, e->input_errors[0], e->error, count, 0);
     return TUFF_OK;
 }
 

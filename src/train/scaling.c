@@ -7,7 +7,7 @@
 
 enum { COUNT_GOOD, COUNT_SKIPPED, COUNT_IN_ROW, COUNTS };
 
-/* Sums in two stages, like norms, so that the compiler can walk the slab once for both. */
+/* Sums in two stages, like norms, so that the compiler can read the slab once for both. */
 static tuff_tensor *count_finite(tuff_tensor *elements)
 {
     const int last = 1, first = 0;

@@ -363,7 +363,7 @@ static void run_long_works(tuff_device *device)
             check_work(&long_works[i], device, &expected[i], 40000);
 }
 
-static void walks_long_loops_to_their_end(void **state)
+static void runs_long_loops_to_their_end(void **state)
 {
     (void)state;
     for_each_driver(run_long_works);
@@ -467,7 +467,7 @@ static void refuses_what_is_longer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(walks_long_loops_to_their_end),
+        cmocka_unit_test(runs_long_loops_to_their_end),
         cmocka_unit_test(respects_a_low_limit),
         cmocka_unit_test(refuses_what_is_longer),
         cmocka_unit_test(counts_only_passes_that_are_made),

@@ -18,7 +18,7 @@ typedef struct builder {
     const struct fusion *fusion;
     const struct task *task;
     fused_chain *chain;
-    arena paths;         /* steps of the paths that the walk follows */
+    arena paths;         /* steps of the paths from stored nodes to memory */
     int first_shared;    /* index of the first value on the same axes as the next; earlier ones are not shared */
     tuff_shape reduced_domain; /* the domain with its loop axes at extent 1 */
     const node *give_up; /* the node that must be materialized first, or NULL */
@@ -618,7 +618,7 @@ static void build_axes(builder *self)
     }
 }
 
-/* Starts a group of values that walk other axes than those before and are not shared with them. */
+/* Starts a group of values that have other axes than those before and share nothing with them. */
 static void begin_values(builder *self)
 {
     tuff__free(self->seen);

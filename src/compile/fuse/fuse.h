@@ -24,7 +24,7 @@ struct task {
     tuff_shape domain;
     int64_t count;        /* elements of the domain */
     uint32_t loop_axes;   /* axes of the domain that are reduced, or scanned in order */
-    uint32_t column_axes; /* ROW: axes of the rows that one work-item walks and whose columns it sums; 0: none */
+    uint32_t column_axes; /* ROW: axes of the rows that one work-item reads and whose columns it sums; 0: none */
     uint32_t in_columns;  /* bit i: reduction i runs over column_axes instead */
     const node *core;     /* MATMUL, SCAN, SCATTER, ATTENTION */
     const node *reductions[MAX_REDUCTIONS];
@@ -64,7 +64,7 @@ struct fusion {
     const node **attentions; /* its results and gradients of attention, in the order of their ids */
     int attention_count;
     node_facts *facts; /* by node id */
-    int *marks, mark;  /* scratch for walks: a node is marked when its mark is `mark` */
+    int *marks, mark;  /* scratch for traversals: a node is marked when its mark is `mark` */
     struct task *tasks;
     int task_count, task_capacity;
     int task_version; /* counts changes of what tasks read */

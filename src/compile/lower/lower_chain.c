@@ -1,4 +1,4 @@
-/* Launches of elementwise and reducing chains: the body that walks them, and its vectors, tiles and groups. */
+/* Launches of elementwise and reducing chains: their body, and its vectors, tiles and groups. */
 #include <stdio.h>
 
 #include "base/checked.h"

@@ -233,7 +233,7 @@ static int64_t tile_columns(const launch_list *list, const scatter_axes *scatter
     return tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes ? scatter->columns : 1;
 }
 
-/* Returns the most keys and items of the list that every loop can walk, even if all items have the same key. */
+/* Returns the most keys and items of the list that every loop can iterate over, even if all items have the same key. */
 static scatter_part largest_part(const launch_list *list, const scatter_axes *scatter)
 {
     enum { SUM_BLOCK = 128, LEAST = 16 };

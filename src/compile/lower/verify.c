@@ -142,16 +142,17 @@ static tuff_status check_dtypes(const verifier *self, int index)
     return TUFF_OK;
 }
 
-/* The axes that an address walks, by ascending stride; without the loop axes if it is used once for all of them. */
-typedef struct walked {
+/* The axes along which an address varies, by ascending stride; without the loop axes if it is used once for all of
+   them. */
+typedef struct address_axes {
     int64_t extent[TUFF_MAX_RANK], stride[TUFF_MAX_RANK];
     int rank;
     int64_t repeated; /* points of the other axes, which share one address */
-} walked;
+} address_axes;
 
-static walked walk_of(const fused_chain *chain, const affine *address, bool every_point)
+static address_axes axes_of(const fused_chain *chain, const affine *address, bool every_point)
 {
-    walked result = {.repeated = 1};
+    address_axes result = {.repeated = 1};
     for (int i = 0; i < chain->rank; ++i) {
         if (!every_point && chain->classes[i] == AXIS_LOOP)
             continue;
@@ -174,7 +175,7 @@ static walked walk_of(const fused_chain *chain, const affine *address, bool ever
 }
 
 /* Whether the strides, in ascending order, each exceed all that the smaller ones reach. */
-static bool is_injective(const walked *state)
+static bool is_injective(const address_axes *state)
 {
     int64_t reach = 0;
     for (int i = 0; i < state->rank; ++i) {
@@ -185,7 +186,7 @@ static bool is_injective(const walked *state)
     return true;
 }
 
-static int64_t count_of(const walked *state)
+static int64_t count_of(const address_axes *state)
 {
     int64_t count = 1;
     for (int i = 0; i < state->rank; ++i)
@@ -193,7 +194,7 @@ static int64_t count_of(const walked *state)
     return count;
 }
 
-/* Whether every address that the launch walks, and the one `beyond` elements further, lies inside the buffer. */
+/* Whether every address that the launch uses, and the one `beyond` elements further, lies inside the buffer. */
 static bool reaches_inside(const fused_chain *chain, const affine *address, int64_t beyond, int64_t count)
 {
     int64_t low = address->offset + (beyond < 0 ? beyond : 0), high = address->offset + (beyond > 0 ? beyond : 0);
@@ -207,9 +208,9 @@ static bool reaches_inside(const fused_chain *chain, const affine *address, int6
     return low >= 0 && high < count;
 }
 
-/* Whether a value is computed where a matmul loads an operand. Such values walk that operand's axes instead of the
-   result's. */
-static bool walks_an_operand(const fused_chain *chain, int value)
+/* Whether a value is computed where a matmul loads an operand. Such values vary along that operand's axes instead of
+   the result's. */
+static bool is_in_producer(const fused_chain *chain, int value)
 {
     for (int i = 0; i < 2; ++i)
         if (value >= chain->producers[i].begin && value < chain->producers[i].end)
@@ -232,7 +233,7 @@ static bool find_runs(const verifier *self, int id, runs *out)
         box.extent[i] = layout->extent[i];
         address.stride[i] = layout->stride[i];
     }
-    const walked along = walk_of(&box, &address, true);
+    const address_axes along = axes_of(&box, &address, true);
     *out = (runs){.run = 1, .period = INT64_MAX};
     for (int i = id; self->list->buffers[i].parent >= 0; i = self->list->buffers[i].parent)
         out->start += self->list->buffers[i].parent_at;
@@ -268,7 +269,7 @@ static tuff_status check_loads(const verifier *self, int index)
     for (int i = 0; i < chain->value_count; ++i) {
         const chain_value *value = &chain->values[i];
         const bool is_lookup = value->kind == VALUE_LOOKUP && value->extent > 0;
-        if ((value->kind != VALUE_LOAD && !is_lookup) || value->guard != NO_VALUE || walks_an_operand(chain, i))
+        if ((value->kind != VALUE_LOAD && !is_lookup) || value->guard != NO_VALUE || is_in_producer(chain, i))
             continue;
         const int id = chain->buffers[value->buffer].id;
         const int64_t beyond = is_lookup ? (value->extent - 1) * value->step : 0;
@@ -301,7 +302,7 @@ static tuff_status check_store(const verifier *self, int index, const chain_outp
     const launch *kernel = &self->list->launches[index];
     const fused_chain *chain = &kernel->chain;
     const int id = chain->buffers[output->buffer].id;
-    const walked along = walk_of(chain, &output->address, output->every_point || output->in_columns);
+    const address_axes along = axes_of(chain, &output->address, output->every_point || output->in_columns);
     if (!reaches_inside(chain, &output->address, 0, self->list->buffers[id].count))
         return fail_at(self, index, id, "is written beyond its elements");
     if (!is_injective(&along) || along.repeated != (output->in_columns ? chain->item_rows : 1))

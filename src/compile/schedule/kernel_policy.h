@@ -29,7 +29,7 @@ tuff_matmul_library tuff__library(const kernel_policy *policy);
 bool tuff__uses_registers(const kernel_policy *policy);
 /* Lanes of the vectors that kernels use: 4, 8 or 16. */
 int tuff__native_lanes(const kernel_policy *policy);
-/* Lanes of a vector for an axis of that extent that is walked in vectors. */
+/* Lanes of a vector for an axis of that extent that is computed in vectors. */
 int tuff__vector_width(const kernel_policy *policy, int64_t extent);
 /* Bytes of private arrays that an item of a group of local_size may have. */
 int64_t tuff__max_array_bytes(const kernel_policy *policy, uint32_t local_size);
