@@ -85,9 +85,9 @@ static bool is_overdue(const compile_pool *self, const compile_job *job)
 static bool is_wanted(compile_pool *self, const compile_job *job)
 {
     tuff__lock(&self->lock);
-    const bool answer = !job->is_dropped && !self->stop;
+    const bool wanted = !job->is_dropped && !self->stop;
     tuff__unlock(&self->lock);
-    return answer;
+    return wanted;
 }
 
 /* kernel: a private copy. */

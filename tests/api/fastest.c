@@ -178,7 +178,7 @@ static tuff_status damage_file(const char *name, void *state)
     return TUFF_OK;
 }
 
-static void a_damaged_answer_is_none(void **state)
+static void a_damaged_result_is_ignored(void **state)
 {
     (void)state;
     char first[32], folder[FOLDER_SIZE];
@@ -319,7 +319,7 @@ int main(void)
         cmocka_unit_test(the_fastest_is_remembered),
         cmocka_unit_test(a_disturbed_race_is_not_remembered),
         cmocka_unit_test(who_cannot_is_left_out),
-        cmocka_unit_test(a_damaged_answer_is_none),
+        cmocka_unit_test(a_damaged_result_is_ignored),
 #if (!defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL) && (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN)
         cmocka_unit_test(a_winner_that_does_not_open_is_replaced),
 #endif

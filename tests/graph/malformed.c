@@ -348,7 +348,7 @@ static void each_malformed_graph_says_what_is_wrong(void **state)
 }
 
 /* Without a graph only the thread can hold the error; the result is still not NULL, and nothing crashes. */
-static void builders_without_a_graph_answer_a_failed_tensor(void **state)
+static void builders_without_a_graph_return_a_failed_tensor(void **state)
 {
     (void)state;
     tuff_tensor *made[] = {
@@ -416,7 +416,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_malformed_graph_says_what_is_wrong),
-        cmocka_unit_test(builders_without_a_graph_answer_a_failed_tensor),
+        cmocka_unit_test(builders_without_a_graph_return_a_failed_tensor),
         cmocka_unit_test(a_failed_tensor_fails_the_graph_that_uses_it),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -112,9 +112,9 @@ static void compare_with_host(tuff_device *device, const struct fusion *fusion, 
 static bool is_exact(const struct fusion *fusion, int task)
 {
     subgraph *whole;
-    const bool answer = tuff__subgraph_create(fusion, task, &whole) == TUFF_OK && tuff__subgraph_is_exact(whole);
+    const bool exact = tuff__subgraph_create(fusion, task, &whole) == TUFF_OK && tuff__subgraph_is_exact(whole);
     tuff__subgraph_destroy(whole);
-    return answer;
+    return exact;
 }
 
 static void try_choice(tuff_device *device, const struct fusion *fusion, int task, const tune_config *config,

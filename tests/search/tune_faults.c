@@ -107,7 +107,7 @@ static void no_fault_wins(void **state)
     assert_true(sound > 1000 && faulty > 1000);
 }
 
-static void all_faults_at_once_leave_an_answer(void **state)
+static void all_faults_at_once_leave_a_result(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
@@ -122,7 +122,7 @@ static void all_faults_at_once_leave_an_answer(void **state)
 }
 
 /* If the device does not recover, the result is the best found so far. */
-static void a_lost_device_leaves_an_answer(void **state)
+static void a_lost_device_leaves_a_result(void **state)
 {
     (void)state;
     static const fault ends[] = {FAULT_LOSES, FAULT_HANGS, FAULT_CRASHES};
@@ -311,8 +311,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_fault_wins),
-        cmocka_unit_test(all_faults_at_once_leave_an_answer),
-        cmocka_unit_test(a_lost_device_leaves_an_answer),
+        cmocka_unit_test(all_faults_at_once_leave_a_result),
+        cmocka_unit_test(a_lost_device_leaves_a_result),
         cmocka_unit_test(a_bad_default_ends_it),
         cmocka_unit_test(hangs_do_not_overrun_the_budget),
         cmocka_unit_test(a_step_of_the_clock_is_noticed),

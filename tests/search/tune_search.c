@@ -533,7 +533,7 @@ static void a_race_can_be_stopped(void **state)
 }
 
 /* Whichever allocation fails: an error status, a usable result, no leak. */
-static void without_memory_there_is_still_an_answer(void **state)
+static void without_memory_there_is_still_a_result(void **state)
 {
     (void)state;
     int64_t failing = 1;
@@ -582,7 +582,7 @@ int main(void)
         cmocka_unit_test(a_search_goes_on_behind_a_race),
         cmocka_unit_test(a_callback_can_stop_it),
         cmocka_unit_test(a_race_can_be_stopped),
-        cmocka_unit_test(without_memory_there_is_still_an_answer),
+        cmocka_unit_test(without_memory_there_is_still_a_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

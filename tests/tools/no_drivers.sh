@@ -26,7 +26,7 @@ check() {
     "$tuff" train --data "$work/text" --steps 1 >"$work/out" 2>"$work/errors" || code=$?
     if [ "$code" != 1 ] || ! grep -qi 'install' "$work/errors"; then
         cat "$work/errors"
-        echo "$what: train answered $code; 1 and what to install were expected"
+        echo "$what: train exited with $code; 1 and what to install were expected"
         exit 1
     fi
 }

@@ -342,7 +342,7 @@ static void a_winner_can_get_seeds(void **state)
     end(&now);
 }
 
-static void seeds_are_no_answers(void **state)
+static void seeds_are_not_run_with(void **state)
 {
     (void)state;
     scene now;
@@ -639,7 +639,7 @@ int main(void)
         TEST(shipped_winners_of_today_come_before_old_ones),
         TEST(runners_up_are_seeds),
         TEST(a_winner_can_get_seeds),
-        TEST(seeds_are_no_answers),
+        TEST(seeds_are_not_run_with),
         TEST(a_manifest_is_the_last_word),
         TEST(the_default_is_no_seed),
         TEST(near_keys_must_fit),

@@ -18,7 +18,7 @@ int run_faulty_worker(void);
      begin         opening its device kills it
      stuck         OpenCL never returns while it opens its device
      refuse        it has another device
-     lost, nonsense, lacking   its answers after measuring: the last one has results for no key
+     lost, nonsense, lacking   its replies after measuring: the last one has results for no key
      other, silent, noisy   its greeting: of another build, none, no valid message
      NULL          no fault */
 void begin_with_worker(const char *fault, const char *times);

@@ -547,7 +547,7 @@ static void check_identity(const char *selector)
     tuff__cl.GetDeviceInfo = faulty_GetDeviceInfo;
 }
 
-/* The identity is part of a program's cache key: if another version of the driver answers any query differently, it
+/* The identity is part of a program's cache key: if another version of the driver returns anything else for a query, it
    gets another program. */
 static void versions_of_a_driver_are_told_apart(void **state)
 {

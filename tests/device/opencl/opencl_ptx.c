@@ -27,7 +27,8 @@ static cl_device_id asked_for;
 
 enum { DEVICES = 3 };
 
-/* Answers like a driver: the space must suffice for all devices of the context, of which tuff's is the last. */
+/* Returns sizes and texts like a driver: the space must suffice for all devices of the context, of which tuff's is the
+   last. */
 static cl_int CL_API_CALL tell_ptx(cl_program asked, cl_program_info parameter, size_t size, void *out,
                                    size_t *needed)
 {
