@@ -271,9 +271,9 @@ static void run_round(recorder *self, entry **batch, int count, int round)
     }
 }
 
-static uint64_t scaled(const recorder *self, uint64_t time, double pace)
+static uint64_t scaled(const recorder *self, uint64_t time, double default_time)
 {
-    return (uint64_t)((double)time * (double)self->reference / pace + 0.5);
+    return (uint64_t)((double)time * (double)self->reference / default_time + 0.5);
 }
 
 static void compile_batch(recorder *self, entry **batch, int count)
@@ -304,9 +304,9 @@ static void finish_entry(const recorder *self, entry *one)
     one->median = recording_median(one->times, one->count);
 }
 
-/* Runs each candidate once, between two runs of the default, whose mean is the machine's pace in this round. The
+/* Runs each candidate once, between two runs of the default, whose mean is the default's time in this round. The
    default also has a run of its own that is recorded. */
-static bool time_round(recorder *self, entry **batch, int count, int round, runs *paces)
+static bool time_round(recorder *self, entry **batch, int count, int round, runs *default_times)
 {
     entry *defaults = &self->all[0];
     uint64_t before, between, behind;
@@ -315,19 +315,19 @@ static bool time_round(recorder *self, entry **batch, int count, int round, runs
     run_round(self, batch, count, round);
     if (self->status || !sample(self, defaults, &behind))
         return fail(self, TUFF_E_NUMERIC);
-    const double pace = ((double)before + (double)behind) / 2;
-    note_run(paces, (uint64_t)pace);
-    note_run(&defaults->raw, scaled(self, between, pace));
+    const double default_time = ((double)before + (double)behind) / 2;
+    note_run(default_times, (uint64_t)default_time);
+    note_run(&defaults->raw, scaled(self, between, default_time));
     for (int i = 0; i < count; i++)
         if (batch[i]->is_live && batch[i]->pending)
-            note_run(&batch[i]->raw, scaled(self, batch[i]->pending, pace));
+            note_run(&batch[i]->raw, scaled(self, batch[i]->pending, default_time));
     return true;
 }
 
-static void note_drift(recorder *self, const runs *paces)
+static void note_drift(recorder *self, const runs *default_times)
 {
     uint64_t sorted[MAX_RUNS] = {0};
-    const int count = sort_runs(paces, sorted);
+    const int count = sort_runs(default_times, sorted);
     const double drift = count > 0 ? (double)sorted[count / 2] / (double)self->reference : 1;
     self->counts->drift = drift > self->counts->drift ? drift : self->counts->drift;
 }
@@ -335,14 +335,14 @@ static void note_drift(recorder *self, const runs *paces)
 /* Compiles, verifies and times up to BATCH candidates. Returns false if the default or the evaluator fails. */
 static bool measure_batch(recorder *self, entry **batch, int count, int runs_per_time)
 {
-    runs paces = {.count = 0};
+    runs default_times = {.count = 0};
     self->all[0].raw.times[0] = self->all[0].times[0];
     self->all[0].raw.count = 1;
     compile_batch(self, batch, count);
     const uint64_t begin = tuff__nanoseconds(), most = (uint64_t)MAX_SECONDS * 1000000000;
     for (int round = 0; round < runs_per_time * self->settings.samples && !self->status; round++)
         if ((round >= self->settings.samples && tuff__nanoseconds() - begin > most) ||
-            !time_round(self, batch, count, round, &paces))
+            !time_round(self, batch, count, round, &default_times))
             break;
     for (int i = 0; i < count; i++) {
         release(self, batch[i]);
@@ -350,7 +350,7 @@ static bool measure_batch(recorder *self, entry **batch, int count, int runs_per
         self->counts->rejected += batch[i]->result != EVALUATION_GOOD;
     }
     finish_entry(self, &self->all[0]);
-    note_drift(self, &paces);
+    note_drift(self, &default_times);
     return !self->status;
 }
 

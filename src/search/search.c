@@ -17,7 +17,7 @@ enum { DEFERRED_TURNS = 8 };
 /* A candidate that spills more than this many times what others do is left out. */
 enum { MAX_SPILL_RATIO = 2 };
 /* Candidates between two checks of the clocks. */
-enum { PACE_INTERVAL = 8 };
+enum { DRIFT_INTERVAL = 8 };
 /* How often the best must be timed within 10 % of the roofline before the search ends. */
 enum { ROOFLINE_CHECKS = 2 };
 
@@ -274,14 +274,14 @@ static void resume_deferred(search *self, int index)
 static bool time_candidate(search *self, candidate *one)
 {
     const uint64_t best = self->best < 0 ? 0 : self->candidates[self->best].nanoseconds;
-    const double now = (double)best * self->pace;
+    const double now = (double)best * self->drift;
     uint64_t times[FULL_SAMPLES];
     for (int i = 0; stages[i].count > 0; i++) {
         if (!tuff__search_sample(self, one, stages[i].count, (uint64_t)(stages[0].cut * now), times + one->samples))
             return false;
         one->samples += stages[i].count;
         const double median = (double)tuff__times_median(times, one->samples);
-        one->nanoseconds = (uint64_t)(median / self->pace);
+        one->nanoseconds = (uint64_t)(median / self->drift);
         if (best && stages[i].cut > 0 && median > stages[i].cut * now) {
             self->counts.rejected[EVALUATION_SLOW]++;
             self->result = EVALUATION_SLOW;
@@ -335,7 +335,7 @@ static bool prepare(search *self, candidate *one)
 static void try_one(search *self, int index)
 {
     candidate *one = &self->candidates[index];
-    self->since_pace++;
+    self->since_drift++;
     self->result = EVALUATION_GOOD;
     bool good = prepare(self, one) && time_candidate(self, one);
     /* The default is verified too, since all others are compared with it. */
@@ -364,11 +364,11 @@ static void reset_best(search *self)
 /* Times the default again. A change of more than 5 % means that the clocks have changed, and later times are scaled by
    it. The reference stays the default's first time: if it moved with the results, each lucky time would excuse the
    next. */
-static void update_pace(search *self)
+static void update_drift(search *self)
 {
-    if (self->best < 0 || self->since_pace == 0)
+    if (self->best < 0 || self->since_drift == 0)
         return;
-    self->since_pace = 0;
+    self->since_drift = 0;
     uint64_t times[3];
     candidate *defaults = &self->candidates[0];
     if (!tuff__search_sample(self, defaults, 3, 0, times)) {
@@ -377,8 +377,8 @@ static void update_pace(search *self)
         return;
     }
     const double now = (double)tuff__times_median(times, 3) / (double)defaults->nanoseconds;
-    if (now > 1.05 * self->pace || now < 0.95 * self->pace)
-        self->pace = now;
+    if (now > 1.05 * self->drift || now < 0.95 * self->drift)
+        self->drift = now;
 }
 
 /* Times the best again at each look, since a single sample may be lucky. */
@@ -495,8 +495,8 @@ static int take_next(search *self)
 
 static void advance(search *self)
 {
-    if (self->since_pace >= PACE_INTERVAL)
-        update_pace(self);
+    if (self->since_drift >= DRIFT_INTERVAL)
+        update_drift(self);
     const int index = take_next(self);
     if (!self->end && index < 0)
         self->end = SEARCH_EXHAUSTED;
@@ -517,7 +517,7 @@ static tuff_status status_of(const search *self)
 tuff_status tuff__search_step(search *self, int compiles)
 {
     if (!self->end)
-        update_pace(self);
+        update_drift(self);
     for (const int before = compiles_of(self); !self->end && compiles_of(self) - before < compiles;)
         advance(self);
     return status_of(self);
@@ -582,7 +582,7 @@ tuff_status tuff__search_begin(const evaluator *by, const search_settings *setti
     search *self = tuff__calloc(1, sizeof *self);
     if (!self)
         return TUFF_E_OOM_HOST;
-    *self = (search){.evaluator = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .pace = 1};
+    *self = (search){.evaluator = *by, .settings = *settings, .random = {settings->seed}, .best = -1, .drift = 1};
     self->gain_reference = UINT64_MAX;
     self->last_move = -1;
     for (int i = 0; i < SEARCH_SLOTS; i++)

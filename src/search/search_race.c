@@ -404,7 +404,7 @@ tuff_status tuff__search_finish(search *self, search_result *out)
     *out = (search_result){0};
     guess(self, out);
     const bool is_worth = is_worth_racing(self);
-    if (is_worth && self->best == 0 && fabs(self->pace - 1) <= max_drift) {
+    if (is_worth && self->best == 0 && fabs(self->drift - 1) <= max_drift) {
         /* Nothing seemed faster while the clocks were steady, so a race could only find luck. */
         out->is_final = true;
         list_tried(self, out);

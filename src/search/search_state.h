@@ -63,8 +63,8 @@ struct search {
     frontier frontiers[FRONTIERS];
     int turn;                /* counts picks of neighbours */
     int last_move;           /* the single move that led to the best one; -1: none */
-    double pace;             /* the default's current time relative to its first: 1.1 is 10 % slower */
-    int since_pace;          /* candidates since the pace was measured */
+    double drift;            /* the default's current time relative to its first: 1.1 is 10 % slower */
+    int since_drift;         /* candidates since the drift was measured */
     uint64_t gain_reference; /* nanoseconds of the best when it last became 1 % better */
     int tried, since_gain, near_roofline;
     int compiled_again; /* deferred candidates whose turn came */
