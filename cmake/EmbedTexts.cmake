@@ -1,4 +1,4 @@
-# Run as a script, writes OUTPUT, a C file with the texts of FILES under their names, for src/kernels/texts.h. Bytes are
+# Run as a script, writes OUTPUT, a C file with the texts of FILES under their names, for src/kernels/kernel_texts.h. Bytes are
 # written as numbers because a string literal may not be longer than 4095 characters.
 set(arrays)
 set(rows)
@@ -12,7 +12,7 @@ foreach(file IN LISTS FILES)
   string(APPEND rows "    {\"${name}\", (const char *)text_${count}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
-set(text "/* Made by cmake/EmbedTexts.cmake from the kernel texts. */\n#include \"kernels/texts.h\"\n\n#include <stddef.h>\n\n")
+set(text "/* Made by cmake/EmbedTexts.cmake from the kernel texts. */\n#include \"kernels/kernel_texts.h\"\n\n#include <stddef.h>\n\n")
 string(APPEND text "${arrays}const struct kernel_text tuff__kernel_texts[] = {\n${rows}    {NULL, NULL},\n};\n\n")
 string(APPEND text "const int tuff__kernel_text_count = ${count};\n")
 file(WRITE ${OUTPUT} "${text}")

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "kernels/math_sections.h"
-#include "kernels/texts.h"
+#include "kernels/kernel_texts.h"
 
 const char *tuff__kernel_text(const char *file_name)
 {

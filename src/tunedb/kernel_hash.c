@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "kernels/texts.h"
+#include "kernels/kernel_texts.h"
 #include "kernels/tunables.h"
 
 /* Increase this whenever lowering or assembly generate other kernels from the same texts and tunables;
