@@ -1,6 +1,6 @@
 /* Measures the keys of a session within its budget. Searches the most promising key, one slice at a time
    (search/budget.h), starting with its default, which shows how much time it takes. The races come last, and their
-   results are recorded (records.c). evaluator.c does the work on a candidate. */
+   results are recorded (record_results.c). evaluator.c does the work on a candidate. */
 #include <limits.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* A tuning session: the tuner of one graph, with a tuning_task for every key. session.c finds the keys and looks up
    what is cached for them, measure.c spends the budget, evaluator.c works on candidates for the searches,
-   compile_pool.c compiles ahead, records.c writes results. api/tune_plan.c starts sessions; worker/ measures one in
-   another process. */
+   compile_pool.c compiles ahead, record_results.c writes results. api/tune_plan.c starts sessions; worker/ measures
+   one in another process. */
 #ifndef TUFF_AUTOTUNE_SESSION_H
 #define TUFF_AUTOTUNE_SESSION_H
 
@@ -210,7 +210,7 @@ extern const char *const tuff__fallbacks[];
 void tuff__session_choose_fallback(tuning_task *task);
 /* Chooses the first fallback if the default must not run and nothing else is known. */
 void tuff__session_avoid_default(tuning_task *task);
-/* Recording (records.c). reject: as search_settings.rejected. */
+/* Recording (record_results.c). reject: as search_settings.rejected. */
 void tuff__session_reject(void *user, const tune_config *config, tune_evaluation why);
 /* Counts and reports a rejected candidate without recording it, so that another search may try it. */
 void tuff__session_count_rejection(tuning_task *task, tune_evaluation why);
