@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "compile/lower/verify.h"
+#include "compile/lower/verify_launches.h"
 #include "device/state.h"
 #include "each_device.h"
 #include "exec/plan.h"

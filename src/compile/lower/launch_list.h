@@ -1,5 +1,5 @@
 /* Launch lists: the kernels, copies and library calls that lowering generates for tasks, in order, and the buffers they
-   use. Lowering builds a list, verify.h checks it, and a plan assembles, compiles and records it. */
+   use. Lowering builds a list, verify_launches.h checks it, and a plan assembles, compiles and records it. */
 #ifndef TUFF_COMPILE_LOWER_LAUNCH_LIST_H
 #define TUFF_COMPILE_LOWER_LAUNCH_LIST_H
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "compile/lower/loop_limit.h"
-#include "compile/lower/verify.h"
+#include "compile/lower/verify_launches.h"
 
 /* Returns the dtype in which a source is stored. A scalar constant may be the folded result of others, which a narrow
    dtype need not represent exactly. */

@@ -1,8 +1,8 @@
 /* The verifier of plans: proves the properties of launches over planned memory that running them relies on, from the
    launches, the memory and the graph. It shares no code with the passes that made them; of fusion's decisions it takes
    only the layouts of parts of a whole as given. */
-#ifndef TUFF_COMPILE_LOWER_VERIFY_H
-#define TUFF_COMPILE_LOWER_VERIFY_H
+#ifndef TUFF_COMPILE_LOWER_VERIFY_LAUNCHES_H
+#define TUFF_COMPILE_LOWER_VERIFY_LAUNCHES_H
 
 #include "compile/lower/lower.h"
 
@@ -13,7 +13,8 @@
    - a launch that stores something has items, a map as many as it has points, and no two items store one element;
    - everything that is read was written before, whole and by one task, or by the host, and not overwritten since;
    - scratch that is updated in place, or used again by the next part of a task's work, was left there by the right
-     launch (`handovers` in verify.c) and is used by the next one, and the keys of a scatter are sorted once each;
+     launch (`handovers` in verify_launches.c) and is used by the next one, and the keys of a scatter are sorted once
+     each;
    - memory that a launch both reads and writes is read and written in step, element by element;
    - every output and every assigned array holds its whole value at the end, in its type;
    - the next run finds inputs, constants, arrays to which nothing is assigned, and kept copies unchanged, and the

@@ -1,7 +1,7 @@
 /* Walks the launches in order and records for every buffer how much of it was written, by which task, and whether
    another buffer has overwritten its memory since. The elements that a store covers are counted from its strides: if
    these form a mixed radix, no two coordinates share an address. */
-#include "compile/lower/verify.h"
+#include "compile/lower/verify_launches.h"
 
 #include <string.h>
 
@@ -11,14 +11,14 @@
 #define ANY (-1)
 
 typedef struct contents {
-    int64_t covered;  /* elements that were written; for a whole, including those of its parts */
-    int task;         /* the task that wrote them */
-    int written_by;   /* the last launch that wrote some of it, or -1 */
-    int destroyed_by; /* the launch that has overwritten its memory since, or -1 */
-    int pass;         /* first launch of the pass (see handovers) that wrote it; otherwise the writer */
+    int64_t covered;         /* elements that were written; for a whole, including those of its parts */
+    int task;                /* the task that wrote them */
+    int written_by;          /* the last launch that wrote some of it, or -1 */
+    int destroyed_by;        /* the launch that has overwritten its memory since, or -1 */
+    int pass;                /* first launch of the pass (see handovers) that wrote it; otherwise the writer */
     bool has_pending_reader; /* written for another body of the pass, which has not read it yet */
-    int64_t sorted;   /* for the keys of a scatter: the end of those for which a pass has begun */
-    int64_t end;      /* after the last range that was written; 0 if launches write the buffer whole */
+    int64_t sorted;          /* for the keys of a scatter: the end of those for which a pass has begun */
+    int64_t end;             /* after the last range that was written; 0 if launches write the buffer whole */
 } contents;
 
 /* A buffer's memory. An array of these is searched faster than the buffers, which matters for large plans. */
@@ -394,8 +394,8 @@ static tuff_status check_content(const verifier *self, int index, int id)
         return fail_at(self, index, id, "is read after its memory was overwritten");
     if (is_from_the_host(self, id))
         return TUFF_OK;
-    const bool whole = id < self->graph->node_count ? now->covered == wanted
-                                                    : now->written_by >= 0 && has_ranges(self, index, id);
+    const bool whole =
+        id < self->graph->node_count ? now->covered == wanted : now->written_by >= 0 && has_ranges(self, index, id);
     if (!whole)
         return fail_at(self, index, id, now->written_by < 0 ? "is read before it is written" : "is not written whole");
     return TUFF_OK;
