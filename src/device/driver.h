@@ -99,7 +99,7 @@ static inline bool tuff__driver_optimizer_is_on(void)
 
 /* One step of a recording. A dispatch runs group_count groups of program. The last word of `words` is the base that the
    kernel adds to its group index: the driver fills it in if it must split a dispatch (65,535 groups per axis,
-   watchdogs: submit/pace.h), and passes 0 otherwise. A Vulkan kernel finds its group as gl_WorkGroupID.x +
+   watchdogs: submit/predictor.h), and passes 0 otherwise. A Vulkan kernel finds its group as gl_WorkGroupID.x +
    gl_WorkGroupID.y * gl_NumWorkGroups.x + base and does nothing beyond the group count, which is one of its own
    parameters. A copy moves size bytes from bindings[0] to bindings[1]; a fill zeroes bindings[0]. Offsets and sizes of
    copies and fills are multiples of 4. There are products only if library_unavailable_reason returns NULL. */

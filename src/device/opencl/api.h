@@ -9,7 +9,7 @@
 #include <CL/cl.h>
 
 #include "device/driver.h"
-#include "device/submit/pace.h"
+#include "device/submit/predictor.h"
 
 /* Every OpenCL 1.2 function that the driver calls. */
 #define OPENCL_CALLS(X)                       \
@@ -133,7 +133,7 @@ typedef struct pending {
     cl_event event;
     void *block;
     size_t size;
-    pace_mark mark; /* for the steps that the event ends */
+    submission_record submission; /* for the steps that the event ends */
 } pending;
 
 #define PENDING_COUNT 256
@@ -185,7 +185,7 @@ struct driver_device {
     bool has_larger_buffers;   /* with special flags: Intel's GPUs */
     _Atomic bool hung;         /* a wait ended without progress, and no command was seen to end since; also read while
                                   programs are made, concurrently with other calls */
-    pace pace;
+    time_predictor predictor;
 };
 
 struct driver_buffer {
@@ -199,7 +199,7 @@ struct driver_program {
     int buffer_count, word_count;
     uint32_t local_size;
     uint64_t spilled; /* what spilled_bytes returns */
-    pace_scale scale;
+    time_scale scale;
     char *text; /* kept if a build for larger buffers may be needed; else NULL */
     register_count registers;
     cl_program large; /* the program built for larger buffers; NULL until it is needed */
@@ -309,7 +309,7 @@ cl_int tuff__cl_command_buffer_enqueue(const driver_device *device, command_buff
 /* NULL is allowed. */
 void tuff__cl_command_buffer_destroy(const driver_device *device, command_buffer *buffer);
 
-/* library.c */
+/* clblast.c */
 const char *tuff__cl_library_unavailable_reason(driver_device *device);
 void tuff__cl_library_clear_cache(const driver_device *device);
 /* Enqueues a product; event gets the event of its end. */
@@ -346,10 +346,10 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
 tuff_status tuff__cl_poll_event(cl_event event, bool *done, cl_int *state);
 /* Waits, within bounds, for one event that need not be in the ring. */
 tuff_status tuff__cl_wait_event(driver_device *device, cl_event event);
-/* Marks the last event of the ring as the end of some steps of a recording, which is the mark's owner. Shares and
-   scales are read until the event is complete or tuff__cl_unmark is called. */
-void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle);
-void tuff__cl_unmark(driver_device *device, const driver_recording *record);
+/* Records that the last event of the ring ends some steps of a recording, which is the submission's owner. Shares and
+   scales are read until the event is complete or tuff__cl_forget_submissions is called. */
+void tuff__cl_record_submission(driver_device *device, submission_record submission, bool is_idle);
+void tuff__cl_forget_submissions(driver_device *device, const driver_recording *record);
 /* The driver's is_lost. */
 bool tuff__cl_is_lost(driver_device *device);
 /* Removes completed events, without waiting; whether none is left. */

@@ -112,7 +112,7 @@ static tuff_status write_staged(driver_device *device, driver_buffer *buffer, si
 tuff_status tuff__cl_buffer_write(driver_device *device, driver_buffer *buffer, uint64_t offset, const void *data,
                                   uint64_t size)
 {
-    if ((device->pending_count > 0 || device->pace.is_shared) && size <= STAGED_SIZE)
+    if ((device->pending_count > 0 || device->predictor.is_shared) && size <= STAGED_SIZE)
         return write_staged(device, buffer, (size_t)offset, data, (size_t)size);
     TRY(tuff__cl_wait_before_blocking(device));
     CL_TRY(EnqueueWriteBuffer,

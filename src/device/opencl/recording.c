@@ -24,7 +24,7 @@ typedef struct step {
 struct driver_recording {
     step *steps;
     int count, capacity;
-    pace_share *shares; /* one per step, for predictions */
+    work_share *shares; /* one per step, for predictions */
     command_buffer *
         *blocks; /* one for each STEPS_PER_EVENT steps; NULL: these are enqueued one by one. The list is NULL
                                 if the device has no command buffers */
@@ -51,7 +51,7 @@ static tuff_status set_arguments(cl_kernel kernel, const command *work, cl_uint 
     return TUFF_OK;
 }
 
-static step *add_step(driver_recording *record, command_kind kind, int command_index, pace_share share)
+static step *add_step(driver_recording *record, command_kind kind, int command_index, work_share share)
 {
     if (!GROW(record->shares, record->count, record->share_capacity) ||
         !GROW(record->steps, record->count, record->capacity))
@@ -72,9 +72,9 @@ static tuff_status program_for(driver_device *device, const command *work, cl_pr
     return TUFF_OK;
 }
 
-static pace_share share_of(const command *work, uint64_t groups)
+static work_share share_of(const command *work, uint64_t groups)
 {
-    return (pace_share){&work->program->scale, work->seconds * (double)groups / (double)work->group_count};
+    return (work_share){&work->program->scale, work->seconds * (double)groups / (double)work->group_count};
 }
 
 static tuff_status add_launch(driver_device *device, driver_recording *record, const command *work, int index,
@@ -105,8 +105,8 @@ static uint64_t launch_limit(const driver_device *device, const driver_recording
     const uint64_t items_limit = UINT32_MAX / work->program->local_size;
     uint64_t limit = device->group_limit < items_limit ? device->group_limit : items_limit;
     if (record->timed && work->word_count > 0) {
-        const pace_share share = share_of(work, work->group_count);
-        const uint64_t parts = tuff__pace_parts(&device->pace, &share, work->group_count);
+        const work_share share = share_of(work, work->group_count);
+        const uint64_t parts = tuff__predictor_parts(&device->predictor, &share, work->group_count);
         const uint64_t groups = (work->group_count + parts - 1) / parts;
         limit = groups < limit ? groups : limit;
     }
@@ -137,7 +137,7 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
 {
     const buffer_binding *source = &work->bindings[0];
     const buffer_binding *destination = &work->bindings[work->binding_count - 1];
-    step *part = add_step(record, work->kind, index, (pace_share){NULL, work->seconds});
+    step *part = add_step(record, work->kind, index, (work_share){NULL, work->seconds});
     if (!part)
         return TUFF_E_OOM_HOST;
     part->source = source->buffer->memory;
@@ -150,7 +150,7 @@ static tuff_status add_transfer(driver_recording *record, const command *work, i
 
 static tuff_status add_product(driver_device *device, driver_recording *record, const command *work, int index)
 {
-    step *part = add_step(record, COMMAND_LIBRARY_GEMM, index, (pace_share){NULL, work->seconds});
+    step *part = add_step(record, COMMAND_LIBRARY_GEMM, index, (work_share){NULL, work->seconds});
     if (!part || !(part->product = tuff__alloc(sizeof *part->product)))
         return TUFF_E_OOM_HOST;
     *part->product = *work;
@@ -247,7 +247,7 @@ static void release_events(driver_recording *record)
    the objects are leaked. */
 void tuff__cl_recording_destroy(driver_device *device, driver_recording *record)
 {
-    tuff__cl_unmark(device, record);
+    tuff__cl_forget_submissions(device, record);
     if (device->hung)
         (void)tuff__cl_is_idle(device); /* it may have gone on meanwhile */
     if (!device->hung)
@@ -316,7 +316,7 @@ typedef struct step_batch {
 
 static double predict(const driver_device *device, const driver_recording *record, int index)
 {
-    return tuff__pace_predict(&device->pace, &record->shares[index]);
+    return tuff__predictor_seconds(&device->predictor, &record->shares[index]);
 }
 
 /* Whether a step is the last of its batch: events must be frequent enough, and no batch may take too long. */
@@ -324,16 +324,17 @@ static bool ends_batch(const driver_device *device, const driver_recording *reco
 {
     if (index % STEPS_PER_EVENT == STEPS_PER_EVENT - 1 || index == record->count - 1)
         return true;
-    return device->pace.is_on &&
-           batch->seconds + predict(device, record, index) + predict(device, record, index + 1) > PACE_SECONDS;
+    return device->predictor.is_on &&
+           batch->seconds + predict(device, record, index) + predict(device, record, index + 1) >
+               MAX_SUBMISSION_SECONDS;
 }
 
 /* Tracks the event at the end of a batch and flushes the queue. */
-static tuff_status end_batch(driver_device *device, cl_event event, pace_mark mark, bool is_idle)
+static tuff_status end_batch(driver_device *device, cl_event event, submission_record submission, bool is_idle)
 {
     tuff__cl_track(device, event, NULL, 0);
-    if (device->pace.is_on)
-        tuff__cl_mark(device, mark, is_idle);
+    if (device->predictor.is_on)
+        tuff__cl_record_submission(device, submission, is_idle);
     CL_TRY(Flush, (device->queue));
     return TUFF_OK;
 }
@@ -347,7 +348,7 @@ static tuff_status set_base(step *part, cl_uint base)
 /* Submits a launch in parts, each a batch of its own. */
 static tuff_status submit_parts(driver_device *device, driver_recording *record, int index, uint64_t parts)
 {
-    const pace_share whole = record->shares[index];
+    const work_share whole = record->shares[index];
     step part = record->steps[index];
     const uint64_t groups = part.global_size / part.local_size, most = (groups + parts - 1) / parts;
     record->steps[index].has_other_base = true;
@@ -359,8 +360,8 @@ static tuff_status submit_parts(driver_device *device, driver_recording *record,
         TRY(set_base(&part, part.base + (cl_uint)at));
         part.global_size = (size_t)count * part.local_size;
         TRY(enqueue_checked(device, record, &part, &event));
-        const pace_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
-        TRY(end_batch(device, event, (pace_mark){.owner = record, .own = own}, is_idle));
+        const work_share own = {whole.scale, whole.seconds * (double)count / (double)groups};
+        TRY(end_batch(device, event, (submission_record){.owner = record, .own = own}, is_idle));
     }
     return TUFF_OK;
 }
@@ -372,28 +373,28 @@ static tuff_status submit_step(driver_device *device, driver_recording *record, 
     const bool has_event = ends_batch(device, record, batch, index);
     if (has_event)
         TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
-    if (device->pace.is_on && batch->first == index)
+    if (device->predictor.is_on && batch->first == index)
         batch->is_idle = tuff__cl_is_idle(device);
     if (part->has_other_base)
         TRY(set_base(part, part->base));
     TRY(enqueue_checked(device, record, part, has_event ? &event : NULL));
-    batch->seconds += device->pace.is_on ? predict(device, record, index) : 0;
+    batch->seconds += device->predictor.is_on ? predict(device, record, index) : 0;
     if (!has_event)
         return TUFF_OK;
-    const pace_mark mark = {
+    const submission_record submission = {
         .owner = record, .shares = record->shares + batch->first, .count = index + 1 - batch->first};
     const bool is_idle = batch->is_idle;
     *batch = (step_batch){.first = index + 1};
-    return end_batch(device, event, mark, is_idle);
+    return end_batch(device, event, submission, is_idle);
 }
 
 /* Whether a block may be submitted at once: its launches take no longer than a submission may. */
 static bool is_short(const driver_device *device, const driver_recording *record, int block)
 {
     double seconds = 0;
-    for (int i = block * STEPS_PER_EVENT; device->pace.is_on && i < block_end(record, block); i++)
+    for (int i = block * STEPS_PER_EVENT; device->predictor.is_on && i < block_end(record, block); i++)
         seconds += predict(device, record, i);
-    return seconds <= PACE_SECONDS;
+    return seconds <= MAX_SUBMISSION_SECONDS;
 }
 
 /* Submits a block's command buffer. One that the driver refuses is dropped, and *submitted is false: its launches are
@@ -403,14 +404,15 @@ static tuff_status submit_block(driver_device *device, driver_recording *record,
     const int begin = block * STEPS_PER_EVENT;
     cl_event event = NULL;
     TRY(tuff__cl_reserve_staging(device, SIZE_MAX));
-    const bool is_idle = device->pace.is_on && tuff__cl_is_idle(device);
+    const bool is_idle = device->predictor.is_on && tuff__cl_is_idle(device);
     const cl_int error = tuff__cl_command_buffer_enqueue(device, record->blocks[block], &event);
     *submitted = error == CL_SUCCESS;
     if (*submitted)
-        return end_batch(
-            device, event,
-            (pace_mark){.owner = record, .shares = record->shares + begin, .count = block_end(record, block) - begin},
-            is_idle);
+        return end_batch(device, event,
+                         (submission_record){.owner = record,
+                                             .shares = record->shares + begin,
+                                             .count = block_end(record, block) - begin},
+                         is_idle);
     tuff__cl_command_buffer_destroy(device, record->blocks[block]);
     record->blocks[block] = NULL;
     saved_error before;
@@ -438,8 +440,8 @@ static tuff_status submit_plain(driver_device *device, driver_recording *record)
             }
         }
         const step *part = &record->steps[i];
-        const uint64_t parts = part->base_index > 0 ? tuff__pace_parts(&device->pace, &record->shares[i],
-                                                                       part->global_size / part->local_size)
+        const uint64_t parts = part->base_index > 0 ? tuff__predictor_parts(&device->predictor, &record->shares[i],
+                                                                            part->global_size / part->local_size)
                                                     : 1;
         if (parts > 1 && batch.first == i) {
             TRY(submit_parts(device, record, i, parts));
@@ -521,10 +523,10 @@ static tuff_status submit_timed(driver_device *device, driver_recording *record)
     int enqueued = 0;
     double seconds = 0;
     for (; enqueued < record->count && status == TUFF_OK; enqueued++) {
-        seconds += device->pace.is_on ? predict(device, record, enqueued) : 0;
-        if (seconds > PACE_SECONDS && enqueued > 0)
+        seconds += device->predictor.is_on ? predict(device, record, enqueued) : 0;
+        if (seconds > MAX_SUBMISSION_SECONDS && enqueued > 0)
             status = flush(device->timed_queue);
-        seconds = seconds > PACE_SECONDS ? predict(device, record, enqueued) : seconds;
+        seconds = seconds > MAX_SUBMISSION_SECONDS ? predict(device, record, enqueued) : seconds;
         if (status == TUFF_OK)
             status = enqueue_timed(device->timed_queue, &record->steps[enqueued]);
     }

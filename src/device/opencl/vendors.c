@@ -255,7 +255,7 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     device->limits_registers =
         (type & CL_DEVICE_TYPE_GPU) && tuff__cl_has_extension(extensions, "cl_nv_compiler_options");
     tuff__cl_declare_builtins(device);
-    tuff__pace_init(&device->pace, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
+    tuff__predictor_init(&device->predictor, find_watchdog(device->id, extensions, type) != TUFF_WATCHDOG_NONE);
     tuff__free(extensions);
     device->has_larger_buffers = tuff__cl_has_larger_buffers(device->id);
     device->group_limit = find_group_limit(type, vendor);

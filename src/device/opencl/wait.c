@@ -91,7 +91,7 @@ static void release_first(driver_device *device)
 
 static void drop_first(driver_device *device, bool waited)
 {
-    tuff__pace_ended(&device->pace, &device->pending[device->pending_first].mark, waited);
+    tuff__predictor_ended(&device->predictor, &device->pending[device->pending_first].submission, waited);
     release_first(device);
 }
 
@@ -102,7 +102,7 @@ static tuff_status wait_first(driver_device *device)
     cl_int state = CL_QUEUED;
     bool done = false;
     cl_event event = device->pending[device->pending_first].event;
-    const bool was_pending = device->pace.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
+    const bool was_pending = device->predictor.is_on && tuff__cl_poll_event(event, &done, &state) == TUFF_OK && !done;
     tuff_status status = tuff__cl_wait_event(device, event);
     if (status == TUFF_OK || (tuff__cl_poll_event(event, &done, &state) != TUFF_OK && done))
         drop_first(device, status == TUFF_OK && was_pending);
@@ -146,18 +146,18 @@ void tuff__cl_track(driver_device *device, cl_event event, void *block, size_t s
     tuff__cl_wait_thread_post(device, event);
 }
 
-void tuff__cl_mark(driver_device *device, pace_mark mark, bool is_idle)
+void tuff__cl_record_submission(driver_device *device, submission_record submission, bool is_idle)
 {
     pending *last = &device->pending[(device->pending_first + device->pending_count - 1) % PENDING_COUNT];
-    tuff__pace_submitted(&device->pace, &mark, is_idle);
-    last->mark = mark;
+    tuff__predictor_submitted(&device->predictor, &submission, is_idle);
+    last->submission = submission;
 }
 
-void tuff__cl_unmark(driver_device *device, const driver_recording *record)
+void tuff__cl_forget_submissions(driver_device *device, const driver_recording *record)
 {
     for (int i = 0; i < PENDING_COUNT; i++)
-        if (device->pending[i].mark.owner == record)
-            device->pending[i].mark = (pace_mark){0};
+        if (device->pending[i].submission.owner == record)
+            device->pending[i].submission = (submission_record){0};
 }
 
 /* Whether a marker on the queue fails. CPU devices are never lost, and a marker that does not complete in time is
@@ -209,10 +209,11 @@ tuff_status tuff__cl_wait(driver_device *device)
 
 tuff_status tuff__cl_wait_before_blocking(driver_device *device)
 {
-    return device->pending_count > 0 || device->pace.is_shared ? tuff__cl_wait(device) : TUFF_OK;
+    return device->pending_count > 0 || device->predictor.is_shared ? tuff__cl_wait(device) : TUFF_OK;
 }
 
-/* Never frees a block that the device may still read. Work that was not seen to end is no measurement for the pace. */
+/* Never frees a block that the device may still read. Work that was not seen to end is no measurement for the
+   predictor. */
 void tuff__cl_untrack_all(driver_device *device)
 {
     reap(device);

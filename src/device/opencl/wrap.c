@@ -36,7 +36,7 @@ static tuff_status fill_device(driver_device *device, const tuff_opencl_handles 
     device->context = handles->context;
     CL_TRY(RetainCommandQueue, (handles->queue));
     device->queue = handles->queue;
-    device->pace.is_shared = true;
+    device->predictor.is_shared = true;
     return TUFF_OK;
 }
 
@@ -96,7 +96,7 @@ void tuff__cl_unwrap(driver_device *device, void *handles)
 {
     *(tuff_opencl_handles *)handles =
         (tuff_opencl_handles){.context = device->context, .device_id = device->id, .queue = device->queue};
-    device->pace.is_shared = true;
+    device->predictor.is_shared = true;
 }
 
 void tuff__cl_buffer_unwrap(driver_buffer *buffer, tuff_buffer_handle *handle)

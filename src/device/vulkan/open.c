@@ -160,8 +160,8 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
     device->segment_size = type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 8 : 32;
     device->mapped = tuff__vulkan_is_host_visible(&device->physical);
     device->reads_through_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-    tuff__pace_init(&device->pace, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
-    device->pace.is_shared = device->is_wrapped;
+    tuff__predictor_init(&device->predictor, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
+    device->predictor.is_shared = device->is_wrapped;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
     pool.queueFamilyIndex = device->physical.upload.family;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
@@ -248,7 +248,7 @@ static void set_timeout(driver_device *device, uint64_t nanoseconds)
 static void unwrap(driver_device *device, void *handles)
 {
     tuff_vulkan_handles *out = handles;
-    device->pace.is_shared = true;
+    device->predictor.is_shared = true;
     if (device->is_wrapped) {
         *out = device->application;
         return;

@@ -1,31 +1,31 @@
 /* Partitions lists of commands into submissions: with few enough commands that their ends show progress, and so little
-   work that no watchdog takes it for a hanging kernel (submit/pace.h). */
+   work that no watchdog takes it for a hanging kernel (submit/predictor.h). */
 #include "base/alloc.h"
 #include "device/vulkan/state.h"
 
-static pace_share share_of(const command *step, uint64_t groups)
+static work_share share_of(const command *step, uint64_t groups)
 {
     if (step->kind != COMMAND_DISPATCH)
-        return (pace_share){NULL, step->seconds};
-    return (pace_share){&step->program->scale, step->seconds * (double)groups / (double)step->group_count};
+        return (work_share){NULL, step->seconds};
+    return (work_share){&step->program->scale, step->seconds * (double)groups / (double)step->group_count};
 }
 
 /* Returns the number of groups in a part. In a grid of several rows, parts must be whole rows, or groups beyond a
    part's end would run twice. */
 static uint64_t part_size(const driver_device *device, const command *step)
 {
-    const pace_share whole = share_of(step, step->group_count);
+    const work_share whole = share_of(step, step->group_count);
     const uint64_t row = device->physical.properties.properties.limits.maxComputeWorkGroupCount[0];
     if (step->kind != COMMAND_DISPATCH)
         return 1;
     if (!step->program->word_count)
         return step->group_count;
-    const uint64_t parts = tuff__pace_parts(&device->pace, &whole, step->group_count);
+    const uint64_t parts = tuff__predictor_parts(&device->predictor, &whole, step->group_count);
     const uint64_t size = (step->group_count + parts - 1) / parts;
     return size > row && parts > 1 ? (size + row - 1) / row * row : size;
 }
 
-static tuff_status add_part(vulkan_partition *out, vulkan_part part, pace_share share)
+static tuff_status add_part(vulkan_partition *out, vulkan_part part, work_share share)
 {
     if (!GROW(out->parts, out->part_count, out->part_capacity) ||
         !GROW(out->shares, out->part_count, out->share_capacity))
@@ -52,8 +52,8 @@ static tuff_status add_segments(const driver_device *device, vulkan_partition *o
     double seconds = 0;
     for (int i = 0; i < out->part_count; i++) {
         vulkan_segment *last = out->segment_count > 0 ? &out->segments[out->segment_count - 1] : NULL;
-        const double own = device->pace.is_on ? tuff__pace_predict(&device->pace, &out->shares[i]) : 0;
-        if (!last || last->end - last->first == device->segment_size || seconds + own > PACE_SECONDS) {
+        const double own = device->predictor.is_on ? tuff__predictor_seconds(&device->predictor, &out->shares[i]) : 0;
+        if (!last || last->end - last->first == device->segment_size || seconds + own > MAX_SUBMISSION_SECONDS) {
             if (!GROW(out->segments, out->segment_count, out->segment_capacity))
                 return TUFF_E_OOM_HOST;
             last = &out->segments[out->segment_count++];
@@ -89,8 +89,8 @@ static bool is_too_long(const driver_device *device, const vulkan_partition *par
     for (int i = 0; i < partition->segment_count; i++) {
         double seconds = 0;
         for (int k = partition->segments[i].first; k < partition->segments[i].end; k++)
-            seconds += tuff__pace_predict(&device->pace, &partition->shares[k]);
-        if (seconds > 1.1 * PACE_SECONDS)
+            seconds += tuff__predictor_seconds(&device->predictor, &partition->shares[k]);
+        if (seconds > 1.1 * MAX_SUBMISSION_SECONDS)
             return true;
     }
     return false;
@@ -108,11 +108,12 @@ bool tuff__vulkan_may_repartition(const driver_device *device, const vulkan_part
     double modelled = 0, predicted = 0;
     for (int i = 0; i < partition->part_count; i++) {
         modelled += partition->shares[i].seconds;
-        predicted += tuff__pace_predict(&device->pace, &partition->shares[i]);
+        predicted += tuff__predictor_seconds(&device->predictor, &partition->shares[i]);
     }
-    return device->pace.is_on && ((uint32_t)partition->part_count > command_count ||
-                                  partition->segment_count > least_segments(device, command_count) ||
-                                  modelled * 5 * PACE_CAUTION >= PACE_SECONDS || predicted * 5 >= PACE_SECONDS);
+    return device->predictor.is_on &&
+           ((uint32_t)partition->part_count > command_count ||
+            partition->segment_count > least_segments(device, command_count) ||
+            modelled * 5 * INITIAL_TIME_SCALE >= MAX_SUBMISSION_SECONDS || predicted * 5 >= MAX_SUBMISSION_SECONDS);
 }
 
 tuff_status tuff__vulkan_repartition(const driver_device *device, driver_recording *recording, vulkan_partition *fresh,
@@ -120,9 +121,9 @@ tuff_status tuff__vulkan_repartition(const driver_device *device, driver_recordi
 {
     *fresh = (vulkan_partition){0};
     *is_better = false;
-    if (recording->version == device->pace.version)
+    if (recording->version == device->predictor.version)
         return TUFF_OK;
-    recording->version = device->pace.version;
+    recording->version = device->predictor.version;
     TRY(tuff__vulkan_partition(device, recording->commands, recording->command_count, fresh));
     *is_better = 2 * fresh->segment_count <= recording->partition.segment_count ||
                  (is_too_long(device, &recording->partition) && fresh->part_count >= recording->partition.part_count &&

@@ -35,14 +35,14 @@ static VkFence oldest(const driver_device *device)
 static void finish_oldest(driver_device *device, bool waited)
 {
     device->finished++;
-    tuff__pace_ended(&device->pace, &device->marks[device->finished % MAX_IN_FLIGHT], waited);
+    tuff__predictor_ended(&device->predictor, &device->submissions[device->finished % MAX_IN_FLIGHT], waited);
 }
 
 /* Whether a wait took longer than one for a fence that was already signalled. */
 static bool has_blocked(const driver_device *device, uint64_t begin)
 {
     enum { CALL_NANOSECONDS = 50000 };
-    return device->pace.is_on && tuff__pace_clock() - begin > CALL_NANOSECONDS;
+    return device->predictor.is_on && tuff__predictor_clock() - begin > CALL_NANOSECONDS;
 }
 
 static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t limit)
@@ -50,8 +50,8 @@ static tuff_status wait_within(driver_device *device, uint64_t ticket, uint64_t 
     uint64_t idle = 0, begin = 0;
     while (device->finished < ticket) {
         VkFence fence = oldest(device);
-        if (device->pace.is_on && begin == 0)
-            begin = tuff__pace_clock();
+        if (device->predictor.is_on && begin == 0)
+            begin = tuff__predictor_clock();
         uint64_t start = tuff__nanoseconds(), slice = limit < WAIT_SLICE ? limit : WAIT_SLICE;
         VkResult result = device->vk->vkWaitForFences(device->handle, 1, &fence, VK_TRUE, slice);
         if (result == VK_SUCCESS) {
@@ -170,21 +170,21 @@ tuff_status tuff__vulkan_submit_with_semaphores(driver_device *device, VkCommand
     TRY(submit(device, device->queue, &info, fence));
     *ticket = ++device->submitted;
     device->signals[*ticket % MAX_IN_FLIGHT] = *after;
-    device->marks[*ticket % MAX_IN_FLIGHT] = (pace_mark){0};
+    device->submissions[*ticket % MAX_IN_FLIGHT] = (submission_record){0};
     return TUFF_OK;
 }
 
-void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle)
+void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle)
 {
-    tuff__pace_submitted(&device->pace, &mark, is_idle);
-    device->marks[device->submitted % MAX_IN_FLIGHT] = mark;
+    tuff__predictor_submitted(&device->predictor, &submission, is_idle);
+    device->submissions[device->submitted % MAX_IN_FLIGHT] = submission;
 }
 
-void tuff__vulkan_unmark(driver_device *device, const driver_recording *recording)
+void tuff__vulkan_forget_submissions(driver_device *device, const driver_recording *recording)
 {
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        if (device->marks[i].owner == recording)
-            device->marks[i] = (pace_mark){0};
+        if (device->submissions[i].owner == recording)
+            device->submissions[i] = (submission_record){0};
 }
 
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,

@@ -252,7 +252,7 @@ static tuff_status record_partition(driver_device *device, driver_recording *rec
 /* Keeps the commands if the recording may have to be partitioned again. */
 static tuff_status keep_commands(const driver_device *device, driver_recording *recording, const command *commands)
 {
-    recording->version = device->pace.version;
+    recording->version = device->predictor.version;
     if (!tuff__vulkan_may_repartition(device, &recording->partition, recording->command_count))
         return TUFF_OK;
     recording->commands = tuff__memdup(commands, recording->command_count * sizeof *commands);
@@ -300,7 +300,7 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
         destroy_objects(device, recording);
     else if (recording->last_use > device->leaked_use)
         device->leaked_use = recording->last_use;
-    tuff__vulkan_unmark(device, recording);
+    tuff__vulkan_forget_submissions(device, recording);
     tuff__vulkan_partition_free(&recording->partition);
     tuff__free(recording->commands);
     tuff__free(recording->sets);
@@ -337,14 +337,14 @@ static tuff_status update_partition(driver_device *device, driver_recording *rec
 
 static tuff_status submit_segment(driver_device *device, driver_recording *recording, const vulkan_segment *segment)
 {
-    const bool is_idle = device->pace.is_on && tuff__vulkan_is_done(device, device->submitted);
+    const bool is_idle = device->predictor.is_on && tuff__vulkan_is_done(device, device->submitted);
     TRY(tuff__vulkan_submit(device, segment->commands, &recording->last_use));
-    if (device->pace.is_on)
-        tuff__vulkan_mark(device,
-                          (pace_mark){.owner = recording,
-                                      .shares = recording->partition.shares + segment->first,
-                                      .count = segment->end - segment->first},
-                          is_idle);
+    if (device->predictor.is_on)
+        tuff__vulkan_record_submission(device,
+                                       (submission_record){.owner = recording,
+                                                           .shares = recording->partition.shares + segment->first,
+                                                           .count = segment->end - segment->first},
+                                       is_idle);
     return TUFF_OK;
 }
 

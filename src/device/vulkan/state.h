@@ -5,7 +5,7 @@
 #define TUFF_DEVICE_VULKAN_STATE_H
 
 #include "device/driver.h"
-#include "device/submit/pace.h"
+#include "device/submit/predictor.h"
 #include "device/vulkan/api.h"
 
 #define MAX_DEVICE_EXTENSIONS 12
@@ -108,8 +108,8 @@ struct driver_device {
     uint64_t submitted, finished;            /* tickets */
     uint64_t leaked_use;                     /* last ticket of a recording that was leaked; 0: none was */
     vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
-    pace_mark marks[MAX_IN_FLIGHT];          /* the predicted time of each, by ticket like signals */
-    pace pace;
+    submission_record submissions[MAX_IN_FLIGHT]; /* the predicted time of each, by ticket like signals */
+    time_predictor predictor;
     VkCommandBuffer
         entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */
     uint64_t wait_limit; /* nanoseconds without progress until TUFF_E_TIMEOUT */
@@ -133,7 +133,7 @@ struct driver_program {
     VkPipeline pipeline;
     uint32_t buffer_count, word_count;
     bool has_statistics;
-    pace_scale scale;
+    time_scale scale;
 };
 
 /* Some groups of a dispatch, or a whole command of another kind. */
@@ -152,7 +152,7 @@ typedef struct vulkan_segment {
 /* A recording partitioned into parts and segments. */
 typedef struct vulkan_partition {
     vulkan_part *parts;
-    pace_share *shares; /* one per part */
+    work_share *shares; /* one per part */
     int part_count, part_capacity, share_capacity;
     vulkan_segment *segments;
     int segment_count, segment_capacity;
@@ -161,7 +161,7 @@ typedef struct vulkan_partition {
 struct driver_recording {
     vulkan_partition partition;
     command *commands; /* if the recording may have to be partitioned again; else NULL */
-    uint64_t version;  /* of the device's pace, when a new partition was last considered */
+    uint64_t version;  /* of the device's predictor, when a new partition was last considered */
     uint32_t command_count;
     VkDescriptorSet *sets; /* one per command, VK_NULL_HANDLE for those without buffers; NULL if none has buffers */
     VkDescriptorPool pool;
@@ -236,8 +236,8 @@ tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool 
 /* tuff__vulkan_settle for an upload. */
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
 /* Records the predicted time of the last ticket; is_idle: nothing was in flight before. */
-void tuff__vulkan_mark(driver_device *device, pace_mark mark, bool is_idle);
-void tuff__vulkan_unmark(driver_device *device, const driver_recording *recording);
+void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle);
+void tuff__vulkan_forget_submissions(driver_device *device, const driver_recording *recording);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* Whether work up to ticket is done; does not wait. */
 bool tuff__vulkan_is_done(driver_device *device, uint64_t ticket);

@@ -339,16 +339,17 @@ static void command_buffers_that_compute_wrong_values_are_not_used(void **state)
 }
 
 /* Where submissions must be short, a block that would take too long is launched in shorter ones. */
-static void check_pace(const char *selector)
+static void check_submission_length(const char *selector)
 {
     enum { STEPS = 32 };
     tuff_device *device = open_counted(selector);
-    device->handle->pace.is_on = true;
-    assert_int_equal(run_steps(device, STEPS, -1, PACE_SECONDS / STEPS_PER_BLOCK / 4 / PACE_CAUTION), TUFF_OK);
+    device->handle->predictor.is_on = true;
+    assert_int_equal(run_steps(device, STEPS, -1, MAX_SUBMISSION_SECONDS / STEPS_PER_BLOCK / 4 / INITIAL_TIME_SCALE),
+                     TUFF_OK);
     assert_int_equal(calls.enqueued, 2 * 2);
     calls.enqueued = calls.launches = 0;
-    tuff__pace_init(&device->handle->pace, true);
-    assert_int_equal(run_steps(device, STEPS, -1, PACE_SECONDS / 2 / PACE_CAUTION), TUFF_OK);
+    tuff__predictor_init(&device->handle->predictor, true);
+    assert_int_equal(run_steps(device, STEPS, -1, MAX_SUBMISSION_SECONDS / 2 / INITIAL_TIME_SCALE), TUFF_OK);
     assert_true(calls.enqueued < 2 * 2);
     assert_true(calls.launches >= STEPS);
     tuff_device_close(device);
@@ -357,7 +358,7 @@ static void check_pace(const char *selector)
 static void long_blocks_are_launched_in_parts(void **state)
 {
     (void)state;
-    for_each_offering(check_pace);
+    for_each_offering(check_submission_length);
 }
 
 int main(void)

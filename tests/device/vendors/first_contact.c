@@ -263,11 +263,11 @@ static void a_watchdog_is_asked_for(void **state)
     assert_int_equal(describe("opencl", RTX_3060).watchdog, TUFF_WATCHDOG_PRESENT);
     assert_int_equal(describe("opencl", NVIDIA_A2).watchdog, TUFF_WATCHDOG_NONE);
     assert_int_equal(describe("opencl", RX_6950).watchdog, TUFF_WATCHDOG_UNKNOWN);
-    const bool is_paced[] = {true, false, true};
+    const bool is_limited[] = {true, false, true};
     const int tried[] = {RTX_3060, NVIDIA_A2, RX_6950};
     for (int i = 0; i < 3; i++) {
         tuff_device *device = open_fake("opencl", tried[i], NULL);
-        assert_int_equal(device->handle->pace.is_on, is_paced[i]);
+        assert_int_equal(device->handle->predictor.is_on, is_limited[i]);
         tuff_device_close(device);
     }
 }

@@ -214,13 +214,13 @@ static void install(void)
     tuff__cl.GetEventInfo = tell_event;
     tuff__cl.SetEventCallback = refuse_callback;
     tuff__cl.ReleaseEvent = release_event;
-    tuff__pace_clock = simulated_time;
+    tuff__predictor_clock = simulated_time;
 }
 
 static void restore(void)
 {
     tuff__cl = truth;
-    tuff__pace_clock = tuff__nanoseconds;
+    tuff__predictor_clock = tuff__nanoseconds;
 }
 
 /* Opens PoCL presented as a GPU; returns NULL if it is missing. */
@@ -235,7 +235,7 @@ static tuff_device *open_gpu(void)
         return NULL;
     }
     assert_int_equal(tuff__device_info(device)->device_class, TUFF_DEVICE_GPU_INTEGRATED);
-    assert_true(device->handle->pace.is_on);
+    assert_true(device->handle->predictor.is_on);
     real = device->driver;
     device->driver_override = *real;
     device->driver_override.recording_create = create_recording;
@@ -297,18 +297,18 @@ static void train(tuff_device *device, float *weights, int *submissions)
     tuff_array_destroy(w);
 }
 
-static float paced[WIDTH * WIDTH], plain[WIDTH * WIDTH];
+static float limited[WIDTH * WIDTH], plain[WIDTH * WIDTH];
 
 static void a_slow_gpu_with_a_watchdog_trains(void **state)
 {
     (void)state;
-    int submissions[STEPS], unpaced[STEPS];
+    int submissions[STEPS], unlimited[STEPS];
     tuff_device *device = open_gpu();
     if (!device)
         skip();
     device_clock.longest = 0;
-    device_clock.slowness = PACE_CAUTION;
-    train(device, paced, submissions);
+    device_clock.slowness = INITIAL_TIME_SCALE;
+    train(device, limited, submissions);
     assert_false(device_clock.is_dead);
     print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND,
                   submissions[0], submissions[STEPS - 1]);
@@ -316,11 +316,11 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
     assert_true(submissions[STEPS - 1] >= 2);
     /* Without pacing submissions take longer than a second. */
     tuff_device_wait(device);
-    device->handle->pace.is_on = false;
+    device->handle->predictor.is_on = false;
     device_clock.longest = 0;
-    train(device, plain, unpaced);
+    train(device, plain, unlimited);
     assert_true(device_clock.longest > 1 * SECOND);
-    assert_memory_equal(paced, plain, sizeof paced);
+    assert_memory_equal(limited, plain, sizeof limited);
     assert_int_equal(device_clock.callbacks, 0);
     close_gpu(device);
 }
@@ -334,13 +334,13 @@ static void predictions_follow_what_is_measured(void **state)
     if (!device)
         skip();
     device_clock.longest = 0;
-    device_clock.slowness = 3 * PACE_CAUTION;
+    device_clock.slowness = 3 * INITIAL_TIME_SCALE;
     device_clock.is_dead = false;
-    train(device, paced, submissions);
+    train(device, limited, submissions);
     assert_true(submissions[STEPS - 1] > submissions[0]);
     device_clock.longest = 0;
     device_clock.slowness = 0.1;
-    train(device, paced, submissions);
+    train(device, limited, submissions);
     print_message("  on a fast device %d, then %d submissions per step\n", submissions[0], submissions[STEPS - 1]);
     assert_true(submissions[STEPS - 1] <= 2);
     assert_true(device_clock.longest <= 0.5 * SECOND);
@@ -364,49 +364,49 @@ static void a_lost_device_forgets_its_programs(void **state)
     tuff_plan *plan = tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning});
     tuff_graph_destroy(graph);
     assert_non_null(plan);
-    handle->pace.scale = 1e9; /* so that every launch is split */
+    handle->predictor.scale = 1e9; /* so that every launch is split */
     assert_int_equal(tuff_plan_write(plan, "x", x_values, sizeof x_values), TUFF_OK);
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     int parts = 0;
     for (int i = 0; i < PENDING_COUNT; i++)
-        parts += handle->pending[i].mark.own.seconds > 0;
+        parts += handle->pending[i].submission.own.seconds > 0;
     assert_true(parts > 1);
     device->lost = true;
     tuff_plan_destroy(plan);
     for (int i = 0; i < PENDING_COUNT; i++)
-        assert_null(handle->pending[i].mark.own.scale);
+        assert_null(handle->pending[i].submission.own.scale);
     device->lost = false;
     assert_int_equal(tuff_device_wait(device), TUFF_OK);
     close_gpu(device);
 }
 
-/* Reports to a pace one submission of these shares on an idle queue that took so many seconds. */
-static void report_submission(pace *self, const pace_share *shares, int count, double seconds)
+/* Reports to a predictor one submission of these shares on an idle queue that took so many seconds. */
+static void report_submission(time_predictor *self, const work_share *shares, int count, double seconds)
 {
-    pace_mark mark = {.shares = shares, .count = count};
-    tuff__pace_submitted(self, &mark, true);
+    submission_record submission = {.shares = shares, .count = count};
+    tuff__predictor_submitted(self, &submission, true);
     device_clock.now += seconds * SECOND;
-    tuff__pace_ended(self, &mark, true);
+    tuff__predictor_ended(self, &submission, true);
 }
 
 static void a_pause_says_little(void **state)
 {
     (void)state;
-    pace self;
-    pace_scale scale = 0;
-    const pace_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
-    tuff__pace_clock = simulated_time;
+    time_predictor self;
+    time_scale scale = 0;
+    const work_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
+    tuff__predictor_clock = simulated_time;
     device_clock.now = SECOND;
-    tuff__pace_init(&self, true);
+    tuff__predictor_init(&self, true);
     /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */
     report_submission(&self, &tiny, 1, 10);
-    assert_true(self.scale <= PACE_CAUTION && scale > PACE_CAUTION);
+    assert_true(self.scale <= INITIAL_TIME_SCALE && scale > INITIAL_TIME_SCALE);
     /* Work that is long enough counts, within bounds. */
     scale = 0;
     report_submission(&self, &ordinary, 1, 1e4);
-    assert_true(self.scale > PACE_CAUTION && self.scale <= MAX_PACE_SCALE);
-    assert_int_equal(tuff__pace_parts(&self, &ordinary, 1 << 20), MAX_PACE_PARTS);
-    assert_int_equal(tuff__pace_parts(&self, &ordinary, 7), 7);
+    assert_true(self.scale > INITIAL_TIME_SCALE && self.scale <= MAX_TIME_SCALE);
+    assert_int_equal(tuff__predictor_parts(&self, &ordinary, 1 << 20), MAX_DISPATCH_PARTS);
+    assert_int_equal(tuff__predictor_parts(&self, &ordinary, 7), 7);
     /* A share without work says nothing about other shares of its program. */
     scale = 100;
     report_submission(&self, twice, 2, 2);
@@ -418,7 +418,7 @@ static void a_pause_says_little(void **state)
     assert_true(scale == 100);
     report_submission(&self, &ordinary, 1, 0.5);
     assert_true(scale < 100);
-    tuff__pace_clock = tuff__nanoseconds;
+    tuff__predictor_clock = tuff__nanoseconds;
 }
 
 int main(void)

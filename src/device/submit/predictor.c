@@ -1,5 +1,5 @@
 /* Predicts and measures how long submissions take; see the header. */
-#include "device/submit/pace.h"
+#include "device/submit/predictor.h"
 
 #include "base/thread.h"
 
@@ -14,41 +14,41 @@
 /* The smallest factor by which one submission can lower a scale. */
 #define MIN_FALL 0.7
 
-uint64_t (*tuff__pace_clock)(void) = tuff__nanoseconds;
+uint64_t (*tuff__predictor_clock)(void) = tuff__nanoseconds;
 
-void tuff__pace_init(pace *self, bool is_on)
+void tuff__predictor_init(time_predictor *self, bool is_on)
 {
-    *self = (pace){.is_on = is_on, .scale = PACE_CAUTION};
+    *self = (time_predictor){.is_on = is_on, .scale = INITIAL_TIME_SCALE};
 }
 
-static double scale_of(const pace *self, const pace_share *share)
+static double scale_of(const time_predictor *self, const work_share *share)
 {
     return share->scale && *share->scale > 0 ? *share->scale : self->scale;
 }
 
-double tuff__pace_predict(const pace *self, const pace_share *share)
+double tuff__predictor_seconds(const time_predictor *self, const work_share *share)
 {
     return share->seconds * scale_of(self, share);
 }
 
-uint64_t tuff__pace_parts(const pace *self, const pace_share *share, uint64_t groups)
+uint64_t tuff__predictor_parts(const time_predictor *self, const work_share *share, uint64_t groups)
 {
     if (!self->is_on)
         return 1;
-    const double parts = tuff__pace_predict(self, share) / PACE_SECONDS;
-    const uint64_t most = groups < MAX_PACE_PARTS ? groups : MAX_PACE_PARTS;
+    const double parts = tuff__predictor_seconds(self, share) / MAX_SUBMISSION_SECONDS;
+    const uint64_t most = groups < MAX_DISPATCH_PARTS ? groups : MAX_DISPATCH_PARTS;
     if (!(parts > 1))
         return 1;
     return parts + 1 >= (double)most ? most : (uint64_t)parts + 1;
 }
 
-static const pace_share *shares_of(const pace_mark *mark, int *count)
+static const work_share *shares_of(const submission_record *submission, int *count)
 {
-    *count = mark->shares ? mark->count : 1;
-    return mark->shares ? mark->shares : &mark->own;
+    *count = submission->shares ? submission->count : 1;
+    return submission->shares ? submission->shares : &submission->own;
 }
 
-static bool is_repeated(const pace_share *shares, int index)
+static bool is_repeated(const work_share *shares, int index)
 {
     for (int i = 0; i < index; i++)
         if (shares[i].seconds > 0 && shares[i].scale == shares[index].scale)
@@ -56,29 +56,29 @@ static bool is_repeated(const pace_share *shares, int index)
     return false;
 }
 
-static double predict_all(const pace *self, const pace_mark *mark)
+static double predict_all(const time_predictor *self, const submission_record *submission)
 {
     int count;
-    const pace_share *shares = shares_of(mark, &count);
+    const work_share *shares = shares_of(submission, &count);
     double seconds = 0;
     for (int i = 0; i < count; i++)
-        seconds += tuff__pace_predict(self, &shares[i]);
+        seconds += tuff__predictor_seconds(self, &shares[i]);
     return seconds;
 }
 
-void tuff__pace_submitted(const pace *self, pace_mark *mark, bool is_idle)
+void tuff__predictor_submitted(const time_predictor *self, submission_record *submission, bool is_idle)
 {
-    mark->submitted = self->is_on ? tuff__pace_clock() : 0;
-    mark->was_idle = is_idle;
+    submission->submitted = self->is_on ? tuff__predictor_clock() : 0;
+    submission->was_idle = is_idle;
 }
 
 /* Corrects each share of a submission that took `ratio` times as long as predicted. The device's own scale follows the
    slowest share, so that new programs are not assumed to be better than those seen. Very short shares do not raise it,
    or one pause of the whole machine would split everything that follows into single groups. */
-static void correct(pace *self, const pace_mark *mark, double ratio)
+static void correct(time_predictor *self, const submission_record *submission, double ratio)
 {
     int count;
-    const pace_share *shares = shares_of(mark, &count);
+    const work_share *shares = shares_of(submission, &count);
     double slowest = 0;
     ratio = ratio < MIN_FALL ? MIN_FALL : ratio;
     for (int i = 0; i < count; i++) {
@@ -93,36 +93,36 @@ static void correct(pace *self, const pace_mark *mark, double ratio)
     self->version++;
     if (slowest == 0 && ratio > 1)
         return;
-    slowest = slowest < MAX_PACE_SCALE ? slowest : MAX_PACE_SCALE;
+    slowest = slowest < MAX_TIME_SCALE ? slowest : MAX_TIME_SCALE;
     const double lowest = NEW_PROGRAM_SCALE > slowest ? NEW_PROGRAM_SCALE : slowest, fallen = self->scale * MIN_FALL;
     self->scale = lowest > fallen ? lowest : fallen;
 }
 
 /* is_exact: the submission took exactly this long. Otherwise it took at most this long, which can only show that the
    prediction was too high. */
-static void learn(pace *self, const pace_mark *mark, double seconds, bool is_exact)
+static void learn(time_predictor *self, const submission_record *submission, double seconds, bool is_exact)
 {
-    const double predicted = predict_all(self, mark);
+    const double predicted = predict_all(self, submission);
     const double bounded = seconds < MIN_SECONDS ? MIN_SECONDS : seconds;
     if (predicted <= 0 || (bounded > predicted && (!is_exact || seconds < MIN_SECONDS)))
         return;
     const double ratio = bounded / predicted;
     if (ratio > 1.05 || ratio < 0.95)
-        correct(self, mark, ratio);
+        correct(self, submission, ratio);
 }
 
 /* A submission began when it was submitted if nothing was ahead of it, else when the one before it was seen to end, if
    that was seen in time. */
-void tuff__pace_ended(pace *self, const pace_mark *mark, bool waited)
+void tuff__predictor_ended(time_predictor *self, const submission_record *submission, bool waited)
 {
     if (!self->is_on)
         return;
-    const uint64_t now = tuff__pace_clock();
-    const bool is_exact = waited && !self->is_shared && (mark->was_idle || self->is_last_end_exact);
-    const bool follows_another = is_exact && !mark->was_idle && self->last_end > mark->submitted;
-    const uint64_t begin = follows_another ? self->last_end : mark->submitted;
-    if (mark->submitted > 0)
-        learn(self, mark, (double)(now - begin) * 1e-9, is_exact);
+    const uint64_t now = tuff__predictor_clock();
+    const bool is_exact = waited && !self->is_shared && (submission->was_idle || self->is_last_end_exact);
+    const bool follows_another = is_exact && !submission->was_idle && self->last_end > submission->submitted;
+    const uint64_t begin = follows_another ? self->last_end : submission->submitted;
+    if (submission->submitted > 0)
+        learn(self, submission, (double)(now - begin) * 1e-9, is_exact);
     self->last_end = now;
     self->is_last_end_exact = waited;
 }

@@ -115,7 +115,7 @@ static void install(double group_cost)
     tuff__vk.vkWaitForFences = wait_for;
     tuff__vk.vkGetFenceStatus = fence_status;
     tuff__vk.vkAllocateCommandBuffers = allocate;
-    tuff__pace_clock = simulated_time;
+    tuff__predictor_clock = simulated_time;
     memset(&simulated, 0, sizeof simulated);
     simulated.group_cost = group_cost;
     simulated.now = SECOND;
@@ -125,7 +125,7 @@ static void install(double group_cost)
 static void restore(void)
 {
     tuff__vk = truth;
-    tuff__pace_clock = tuff__nanoseconds;
+    tuff__predictor_clock = tuff__nanoseconds;
 }
 
 /* Submits the recording `times` times, with a wait after each. Every group must then have run `each` times per
@@ -163,7 +163,7 @@ static void cut(uint32_t row)
     lies.discrete = true;
     lies.groups[0] = row;
     driver_device *device = open_device(0);
-    assert_true(device->pace.is_on);
+    assert_true(device->predictor.is_on);
     driver_program *program = create_program(device, tally_text, 1, 1);
     driver_buffer *buffer = zeros(device, GROUPS);
     command commands[COMMANDS];
@@ -173,8 +173,8 @@ static void cut(uint32_t row)
         commands[i].seconds = i == 2 ? 0.1 : 0.001;
         commands[i].barrier = commands[i].after_dispatch = i > 0;
     }
-    install((0.1 + 0.005) / (COMMANDS * GROUPS) * PACE_CAUTION); /* real times per group are equal, unlike the predicted
-                                                                    ones */
+    /* Real times per group are equal, unlike the predicted ones. */
+    install((0.1 + 0.005) / (COMMANDS * GROUPS) * INITIAL_TIME_SCALE);
     driver_recording *recording = record(device, commands, COMMANDS, false);
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
     run(device, recording, buffer, GROUPS, 8, &expected, COMMANDS);
@@ -241,7 +241,7 @@ static void short_commands_become_whole_again(void **state)
     has_no_memory = false;
     assert_true(refusals > 0);
     assert_true(recording->partition.segment_count > 1);
-    device->pace.version++;
+    device->predictor.version++;
     run(device, recording, buffer, GROUPS, 1, &expected, COMMANDS);
     assert_int_equal(recording->partition.segment_count, 1);
     vulkan->recording_destroy(device, recording);
@@ -268,7 +268,7 @@ static void timed_recordings_are_cut(void **state)
     uint32_t expected = 0;
     commands[0].seconds = commands[1].seconds = 0.05;
     commands[1].barrier = commands[1].after_dispatch = true;
-    install(0.05 / GROUPS * PACE_CAUTION);
+    install(0.05 / GROUPS * INITIAL_TIME_SCALE);
     driver_recording *recording = record(device, commands, 2, true);
     run(device, recording, buffer, GROUPS, 1, &expected, 2);
     assert_true(simulated.submissions >= 20);
@@ -289,7 +289,7 @@ static void processors_are_left_alone(void **state)
 {
     (void)state;
     driver_device *device = open_device(0);
-    assert_false(device->pace.is_on);
+    assert_false(device->predictor.is_on);
     vulkan->close(device);
 }
 
