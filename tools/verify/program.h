@@ -84,7 +84,8 @@ typedef enum program_optimizer {
     OPTIMIZER_LION,
     OPTIMIZER_ADAFACTOR,
     OPTIMIZER_SMOOTH_ADAFACTOR,
-    OPTIMIZER_MUON
+    OPTIMIZER_MUON,
+    OPTIMIZER_COUNT
 } program_optimizer;
 typedef enum program_clip { CLIP_NONE, CLIP_NORM, CLIP_VALUE, CLIP_GROUPS, CLIP_ALL } program_clip;
 typedef enum program_scaling { SCALING_NONE, SCALING_KEPT, SCALING_GROWS } program_scaling;

@@ -47,7 +47,7 @@ double program_step_tolerance(const program_expectation *expected, int step)
 bool program_resets_each_step(const program_recipe *recipe)
 {
     /* Adam's step is a sign if a gradient is small. */
-    static const bool turns[] = {
+    static const bool turns[OPTIMIZER_COUNT] = {
         [OPTIMIZER_ADAMW] = true, [OPTIMIZER_LION] = true, [OPTIMIZER_ADAFACTOR] = true, [OPTIMIZER_MUON] = true};
     return program_precision(recipe) != TUFF_PRECISION_F32 || turns[program_choice(recipe, FIELD_OPTIMIZER)];
 }

@@ -20,6 +20,12 @@ typedef struct field_row {
     bool varies; /* differs within a family */
 } field_row;
 
+#define OPTIMIZER_NAMES                                                                                             \
+    "momentum", "sgd", "nesterov", "adamw", "smooth_adamw", "smooth_adam", "lion", "adafactor", "smooth_adafactor", \
+        "muon"
+_Static_assert(sizeof((const char *[]){OPTIMIZER_NAMES}) / sizeof(char *) == OPTIMIZER_COUNT,
+               "each optimizer has a name");
+
 static const field_row rows[FIELD_COUNT] = {
     [FIELD_FORM] = {"form", {"mlp", "convolution", "transformer", "images"}, {5, 2, 4, 2}, false},
     [FIELD_LAYERS] = {"layers", {"1", "2", "3"}, {12, 3, 1}, false},
@@ -58,11 +64,7 @@ static const field_row rows[FIELD_COUNT] = {
     [FIELD_LOSS] = {"loss", {"cross_entropy", "smoothed", "squares"}, {4, 1, 2}, true},
     [FIELD_PARTS] = {"parts", {"1", "2", "3"}, {8, 1, 1}, false},
     [FIELD_RECOMPUTE] = {"recompute", {"no", "yes"}, {4, 1}, true},
-    [FIELD_OPTIMIZER] = {"optimizer",
-                         {"momentum", "sgd", "nesterov", "adamw", "smooth_adamw", "smooth_adam", "lion", "adafactor",
-                          "smooth_adafactor", "muon"},
-                         {2, 1, 1, 2, 2, 1, 2, 1, 1, 2},
-                         true},
+    [FIELD_OPTIMIZER] = {"optimizer", {OPTIMIZER_NAMES}, {2, 1, 1, 2, 2, 1, 2, 1, 1, 2}, true},
     [FIELD_DECAY] = {"decay", {"0", "0.1", "all"}, {2, 1, 1}, true},
     [FIELD_CLIP] = {"clip", {"0", "0.5", "value", "groups", "all"}, {4, 2, 1, 1, 1}, true},
     [FIELD_SCHEDULE] = {"schedule", {"constant", "cosine", "linear", "one_cycle"}, {6, 1, 1, 1}, true},

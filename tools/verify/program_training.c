@@ -38,6 +38,7 @@ static void choose_rule(const program_recipe *recipe, tuff_optimizer_options *ma
         [OPTIMIZER_SMOOTH_ADAFACTOR] = {.kind = TUFF_ADAFACTOR, .rate = 1e-2, .epsilon = 1e-4},
         [OPTIMIZER_MUON] = {.kind = TUFF_MUON, .rate = 1e-2},
     };
+    _Static_assert(sizeof rows / sizeof *rows == OPTIMIZER_COUNT, "each optimizer has a row");
     const rule_row *row = &rows[program_choice(recipe, FIELD_OPTIMIZER)];
     made->kind = row->kind;
     made->learning_rate = row->rate;
