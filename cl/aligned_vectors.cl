@@ -1,18 +1,18 @@
-// For kernels of GPUs, where, as in GLSL, LOADV and STOREV access vectors at multiples of four elements. vload4
+// For kernels of GPUs, where, as in GLSL, LOADV and STOREV access vectors at multiples of their elements. vload4
 // promises no more than the alignment of an element, and compilers have been seen to split it into single loads.
 // Vectors with less alignment are loaded with LOADU.
-#if VEC == 4
-#define ALIGNED(type, b, i) (*(__global const type##4 *)((b) + (i)))
-#define ALIGNED_STORE(type, b, i, x) (*(__global type##4 *)((b) + (i)) = (x))
-FUNCTION float4 halves_of_bits(ushort4 bits)
+#if VEC == 4 || VEC == 8
+#define ALIGNED(type, b, i) (*(__global const JOIN(type, VEC) *)((b) + (i)))
+#define ALIGNED_STORE(type, b, i, x) (*(__global JOIN(type, VEC) *)((b) + (i)) = (x))
+FUNCTION vec halves_of_bits(JOIN(ushort, VEC) bits)
 {
-    return vload_half4(0, (const half *)&bits);
+    return JOIN(vload_half, VEC)(0, (const half *)&bits);
 }
 
-FUNCTION ushort4 bits_of_halves(float4 x)
+FUNCTION JOIN(ushort, VEC) bits_of_halves(vec x)
 {
-    ushort4 bits;
-    vstore_half4_rte(x, 0, (half *)&bits);
+    JOIN(ushort, VEC) bits;
+    JOIN(JOIN(vstore_half, VEC), _rte)(x, 0, (half *)&bits);
     return bits;
 }
 
@@ -29,13 +29,13 @@ FUNCTION ushort4 bits_of_halves(float4 x)
 #define LOADU_f32(b, i) VLOAD(float, i, b)
 #define LOADU_i32(b, i) VLOAD(int, i, b)
 #define LOADU_u32(b, i) VLOAD(uint, i, b)
-#define LOADU_f16(b, i) vload_half4(0, (__global const half *)(b) + (i))
-#define LOADU_bf16(b, i) as_float4(convert_uint4(VLOAD(ushort, i, b)) << 16)
+#define LOADU_f16(b, i) JOIN(vload_half, VEC)(0, (__global const half *)(b) + (i))
+#define LOADU_bf16(b, i) JOIN(as_float, VEC)(JOIN(convert_uint, VEC)(VLOAD(ushort, i, b)) << 16)
 #define STOREU_f32(b, i, x) VSTORE(float, x, i, b)
 #define STOREU_i32(b, i, x) VSTORE(int, x, i, b)
 #define STOREU_u32(b, i, x) VSTORE(uint, x, i, b)
-#define STOREU_f16(b, i, x) vstore_half4_rte(x, 0, (__global half *)(b) + (i))
-#define STOREU_bf16(b, i, x) VSTORE(ushort, convert_ushort4(bf16_bits_of_vector(x)), i, b)
+#define STOREU_f16(b, i, x) JOIN(JOIN(vstore_half, VEC), _rte)(x, 0, (__global half *)(b) + (i))
+#define STOREU_bf16(b, i, x) VSTORE(ushort, JOIN(convert_ushort, VEC)(bf16_bits_of_vector(x)), i, b)
 #undef LOADV_f32
 #undef LOADV_i32
 #undef LOADV_u32
@@ -50,10 +50,10 @@ FUNCTION ushort4 bits_of_halves(float4 x)
 #define LOADV_i32(b, i) ALIGNED(int, b, i)
 #define LOADV_u32(b, i) ALIGNED(uint, b, i)
 #define LOADV_f16(b, i) halves_of_bits(ALIGNED(ushort, b, i))
-#define LOADV_bf16(b, i) as_float4(convert_uint4(ALIGNED(ushort, b, i)) << 16)
+#define LOADV_bf16(b, i) JOIN(as_float, VEC)(JOIN(convert_uint, VEC)(ALIGNED(ushort, b, i)) << 16)
 #define STOREV_f32(b, i, x) ALIGNED_STORE(float, b, i, x)
 #define STOREV_i32(b, i, x) ALIGNED_STORE(int, b, i, x)
 #define STOREV_u32(b, i, x) ALIGNED_STORE(uint, b, i, x)
 #define STOREV_f16(b, i, x) ALIGNED_STORE(ushort, b, i, bits_of_halves(x))
-#define STOREV_bf16(b, i, x) ALIGNED_STORE(ushort, b, i, convert_ushort4(bf16_bits_of_vector(x)))
+#define STOREV_bf16(b, i, x) ALIGNED_STORE(ushort, b, i, JOIN(convert_ushort, VEC)(bf16_bits_of_vector(x)))
 #endif

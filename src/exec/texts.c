@@ -58,7 +58,7 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .walk = kernel->walk,
                                 .glsl = list->policy.target.language == KERNEL_GLSL,
                                 .narrow_storage = list->policy.target.info->proved_narrow_storage,
-                                .aligned = kernel->aligned && kernel->vec == 4,
+                                .aligned = kernel->aligned && (kernel->vec == 4 || kernel->vec == 8),
                                 .vec = kernel->vec,
                                 .local_size = kernel->local_size,
                                 .private_bytes = kernel->private_bytes,

@@ -355,7 +355,7 @@ static tuff_status compose(const expansion *self, text *out)
     tuff__text_add_bytes(out, prelude, strlen(prelude));
     if (request->glsl && request->vec > 1 && uses.narrow)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
-    if (!request->glsl && request->vec > 4 && uses.halves_stored)
+    if (!request->glsl && request->vec > 4 && uses.halves_stored && !request->aligned)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
     if (request->cooperative > 0)
         TRY(add_matrix_units(request, out));

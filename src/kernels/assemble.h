@@ -14,7 +14,7 @@ typedef struct assembly_request {
     walk walk;
     bool glsl;           /* else OpenCL C */
     bool narrow_storage; /* the device can store single 8-bit and 16-bit elements */
-    bool aligned;        /* OpenCL C: vectors of four that lie at multiples of four elements are accessed whole */
+    bool aligned;        /* OpenCL C: vectors of four or eight elements at multiples of them are accessed whole */
     int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
     int private_bytes; /* bytes of a row that an item may keep for later passes; 0 if private memory is slow. If it is

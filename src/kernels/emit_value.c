@@ -225,18 +225,19 @@ snippet tuff__emit_address(emitter *self, int number, const affine *address, int
     return format_snippet("%s + %s * s%d_%d", base.text, along, number, self->vector_axis);
 }
 
-/* Whether every vector of this address starts at a multiple of four elements. */
+/* Whether every vector of this address starts at a multiple of the vector's elements. */
 static bool is_aligned(const emitter *self, const affine *address, int buffer)
 {
     const chain_buffer *entry = &self->chain->buffers[buffer];
     if (!self->aligned_only)
         return true;
-    bool aligned = (address->offset + entry->element_offset) % 4 == 0;
+    const int lanes = self->vec > 4 ? self->vec : 4;
+    bool aligned = (address->offset + entry->element_offset) % lanes == 0;
     if (self->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
-        aligned &= self->chain->extent[self->vector_axis] % 4 == 0;
+        aligned &= self->chain->extent[self->vector_axis] % lanes == 0;
     for (int i = 0; i < self->chain->rank; ++i)
         if (moves_along(self, address, i))
-            aligned &= address->stride[i] % 4 == 0;
+            aligned &= address->stride[i] % lanes == 0;
     return aligned;
 }
 
@@ -466,8 +467,8 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
                                zero.text);
     if (!vector)
         return format_snippet("LOAD_%s(b%d, %s)", type, value->buffer, where.text);
-    const bool aligned =
-        is_aligned(self, &value->address, value->buffer) && (!guarded || buffer->element_offset % 4 == 0);
+    const bool aligned = is_aligned(self, &value->address, value->buffer) &&
+                         (!guarded || buffer->element_offset % (self->vec > 4 ? self->vec : 4) == 0);
     if (stride == 1)
         return format_snippet("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, value->buffer, where.text);
     return format_snippet("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);

@@ -78,6 +78,23 @@ static void odd_place(tuff_graph *graph, const void *context)
     add_output(graph, tuff_concat((tuff_tensor *[]){before, part}, 2, 0));
 }
 
+/* Maps all of whose elements have 16 bits: as many columns as vectors of eight divide, one more and one less, a slice
+   that begins within a vector, a row for all rows, and a column for all columns. */
+static void narrow_maps(tuff_graph *graph, const void *context)
+{
+    const tuff_dtype dtype = *(const tuff_dtype *)context;
+    for (int64_t columns = 7; columns <= 65; columns += columns == 9 ? 54 : 1) {
+        tuff_tensor *x = ranged_input(graph, dtype, TUFF_SHAPE(5, columns), -2, 2),
+                    *row = ranged_input(graph, dtype, TUFF_SHAPE(columns), -2, 2),
+                    *column = ranged_input(graph, dtype, TUFF_SHAPE(5, 1), -2, 2);
+        add_output(graph, tuff_cast(tuff_gelu(tuff_add(tuff_mul(tuff_cast(x, TUFF_F32), tuff_cast(row, TUFF_F32)),
+                                                       tuff_cast(column, TUFF_F32))),
+                                    dtype));
+        tuff_tensor *part = tuff_slice(x, (int64_t[]){1, columns / 9}, (int64_t[]){4, columns}, NULL);
+        add_output(graph, tuff_cast(tuff_tanh(tuff_cast(part, TUFF_F32)), dtype));
+    }
+}
+
 static const struct {
     const char *name;
     graph_builder build;
@@ -134,10 +151,44 @@ static void halves_are_stored_at_odd_places(void **state)
     assert_int_equal(failures, 0);
 }
 
+static differential expected_narrow[2];
+
+static void run_narrow_maps(tuff_device *device)
+{
+    for (int i = 0; i < 4; i++) {
+        const tuff_compile_options options = {.family = i < 2 ? TUFF_FAMILY_LOCAL : TUFF_FAMILY_REGISTER};
+        failures += differential_run(&expected_narrow[i % 2], device, &options);
+        tuff_graph *graph = tuff_graph_create(device);
+        narrow_maps(graph, expected_narrow[i % 2].context);
+        tuff_plan *plan = plan_without_programs(graph, &options);
+        const launch_list *list = &plan->executable.launches;
+        bool has_wide = false;
+        for (int k = 0; k < list->launch_count; k++)
+            has_wide |= list->launches[k].vec == 8 && list->launches[k].aligned;
+        assert_int_equal(has_wide, i < 2 && !tuff__device_takes_glsl(device));
+        destroy_plan(plan, graph);
+    }
+}
+
+/* On GPUs with OpenCL, vectors of such maps have eight elements. */
+static void narrow_maps_are_right(void **state)
+{
+    static const tuff_dtype dtypes[] = {TUFF_F16, TUFF_BF16};
+    (void)state;
+    failures = 0;
+    for (int i = 0; i < 2; i++)
+        differential_create(&expected_narrow[i], "narrow_maps", narrow_maps, &dtypes[i], 1);
+    for_each_driver(run_narrow_maps);
+    for (int i = 0; i < 2; i++)
+        differential_destroy(&expected_narrow[i]);
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(halves_are_stored_at_odd_places, use_fresh_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(narrow_maps_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(results_are_within_the_roundings, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

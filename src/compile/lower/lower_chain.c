@@ -68,6 +68,21 @@ static void stream_results(const launch_list *list, launch *kernel)
     }
 }
 
+/* Returns the elements of a vector of a map. On GPUs, vectors have 16 bytes also if all elements are narrow; GLSL has
+   none of eight elements. */
+static int map_vector(const launch_list *list, const fused_chain *chain, int64_t columns)
+{
+    enum { NARROW_LANES = 8 };
+    const int lanes = tuff__vector_width(&list->policy, columns);
+    bool narrow = true;
+    for (int i = 0; i < chain->buffer_count; ++i)
+        narrow &= tuff_dtype_size(list->buffers[chain->buffers[i].id].dtype) == 2;
+    return lanes == 4 && narrow && columns >= NARROW_LANES && !tuff__uses_registers(&list->policy) &&
+                   !list->policy.target.items_are_lanes
+               ? NARROW_LANES
+               : lanes;
+}
+
 tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
 {
     const bool empty = count_of(chain, AXIS_OUTER) == 0;
@@ -79,7 +94,7 @@ tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
     tuff__chain_swap_inner_axes(chain, 4);
     kernel->chain = *chain;
     const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
-    kernel->vec = tuff__vector_width(&list->policy, columns);
+    kernel->vec = map_vector(list, chain, columns);
     int64_t tile, rows_per_item;
     tile_map(list, rows, columns, kernel->vec, &tile, &rows_per_item);
     limit_tile(columns, kernel->vec, &tile);
