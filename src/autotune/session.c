@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "device/program_cache.h"
+#include "device/cache/program_cache.h"
 #include "autotune/crash_history.h"
 #include "autotune/lowered.h"
 #include "search/portfolio.h"

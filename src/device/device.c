@@ -128,6 +128,18 @@ bool tuff__device_describes_only(const tuff_device *device)
     return device->describes_only;
 }
 
+bool tuff__device_has_command_buffers(tuff_device *device)
+{
+    const driver *calls = device->driver;
+    return calls && calls->has_command_buffers && calls->has_command_buffers(device->handle);
+}
+
+bool tuff__device_has_pipeline_cache(tuff_device *device)
+{
+    const driver *calls = device->driver;
+    return calls && calls->has_pipeline_cache && calls->has_pipeline_cache(device->handle);
+}
+
 tuff_status tuff_device_describe(const tuff_device *device, tuff_device_info *info)
 {
     if (!device || !info)

@@ -124,6 +124,10 @@ tuff_status tuff__staging_send(staging *staging, uint64_t size);
    has memory of its own. */
 bool tuff__device_has_upload_queue(tuff_device *device);
 bool tuff__device_prefers_staged_upload(tuff_device *device);
+/* Whether launches are enqueued together in command buffers of the API (cl_khr_command_buffer), and whether the
+   pipelines that the driver compiles are kept in the cache folder. */
+bool tuff__device_has_command_buffers(tuff_device *device);
+bool tuff__device_has_pipeline_cache(tuff_device *device);
 /* Reports, without waiting, whether the copies enqueued last are done; true if there were none. */
 tuff_status tuff__staging_poll(staging *staging, bool *done);
 

@@ -1,8 +1,9 @@
 /* The whole boundary to an API: one table of functions. A driver knows bytes, programs and grids, never tensors or ops.
    The files of src/device validate and lock before they call a driver: slots are called with arguments in range and
    sizes other than 0, and with the device's lock held, except program_create if compiles_in_parallel is set, close, and
-   those that change nothing: identity, build_options, has_upload_queue, library_unavailable_reason. A driver returns
-   statuses, with a message made by FAIL; state.c makes the loss of a device permanent. */
+   those that change nothing: identity, build_options, has_upload_queue, has_command_buffers, has_pipeline_cache,
+   library_unavailable_reason. A driver returns statuses, with a message made by FAIL; state.c makes the loss of a
+   device permanent. */
 #ifndef TUFF_DEVICE_DRIVER_H
 #define TUFF_DEVICE_DRIVER_H
 
@@ -162,6 +163,10 @@ typedef struct driver {
     tuff_status (*staging_send)(driver_device *device, driver_staging *staging, uint64_t size);
     /* Whether the upload queue is another one than the compute queue. */
     bool (*has_upload_queue)(driver_device *device);
+    /* Both may be NULL, which means no. Whether launches are enqueued together in command buffers of the API, and
+       whether compiled pipelines are kept for later processes in the cache folder. */
+    bool (*has_command_buffers)(driver_device *device);
+    bool (*has_pipeline_cache)(driver_device *device);
     /* Reports, without waiting, whether all of the staging's copies are done; if so, the host sees what they wrote.
        Fails if a copy failed. */
     tuff_status (*staging_poll)(driver_device *device, driver_staging *staging, bool *done);

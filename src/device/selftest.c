@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "device/probes.h"
-#include "device/program_cache.h"
+#include "device/cache/program_cache.h"
 #include "device/state.h"
 
 /* Raised when the probes change. */

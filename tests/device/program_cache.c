@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "base/file/file.h"
 #include "base/hash.h"
-#include "device/program_cache.h"
+#include "device/cache/program_cache.h"
 #include "device/state.h"
 #include "each_device.h"
 

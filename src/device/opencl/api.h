@@ -300,6 +300,7 @@ tuff_status tuff__cl_start_times(driver_device *device, driver_recording *record
 /* Fills in the device's command_buffers if it offers command buffers, they are wanted there, and a trial shows that
    they work. Fails only if the trial leaves the device unusable. Needs context and queue. */
 tuff_status tuff__cl_find_command_buffers(driver_device *device);
+bool tuff__cl_has_command_buffers(driver_device *device);
 /* Returns NULL if the driver refuses. The others return whether the driver did as it was told. */
 command_buffer *tuff__cl_command_buffer_create(driver_device *device);
 bool tuff__cl_command_buffer_add(const driver_device *device, command_buffer *buffer, cl_kernel kernel,

@@ -223,3 +223,8 @@ tuff_status tuff__cl_find_command_buffers(driver_device *device)
     tuff__error_restore(&before);
     return TUFF_OK;
 }
+
+bool tuff__cl_has_command_buffers(driver_device *device)
+{
+    return device->command_buffers.create != NULL;
+}

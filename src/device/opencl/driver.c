@@ -26,6 +26,7 @@ const driver tuff__driver_opencl = {
     .staging_send = tuff__cl_staging_send,
     .staging_poll = tuff__cl_staging_poll,
     .has_upload_queue = tuff__cl_has_upload_queue,
+    .has_command_buffers = tuff__cl_has_command_buffers,
     .program_create = tuff__cl_program_create,
     .compiles_in_parallel = true,
     .program_destroy = tuff__cl_program_destroy,

@@ -55,6 +55,10 @@
     X(vkDestroyDescriptorSetLayout)             \
     X(vkCreatePipelineLayout)                   \
     X(vkDestroyPipelineLayout)                  \
+    X(vkCreatePipelineCache)                    \
+    X(vkDestroyPipelineCache)                   \
+    X(vkGetPipelineCacheData)                   \
+    X(vkMergePipelineCaches)                    \
     X(vkCreateComputePipelines)                 \
     X(vkDestroyPipeline)                        \
     X(vkCreateDescriptorPool)                   \

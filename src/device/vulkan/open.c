@@ -166,13 +166,17 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
     pool.queueFamilyIndex = device->physical.upload.family;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
     device->identity = tuff__vulkan_identity(&device->physical);
-    return device->identity ? TUFF_OK : TUFF_E_OOM_HOST;
+    if (!device->identity)
+        return TUFF_E_OOM_HOST;
+    tuff__vulkan_open_pipelines(device);
+    return TUFF_OK;
 }
 
 static void destroy_objects(driver_device *device)
 {
     if (!device->handle)
         return;
+    tuff__vulkan_close_pipelines(device);
     tuff__vulkan_buffer_release(device, &device->staging.buffer);
     for (int i = 0; i < MAX_IN_FLIGHT; i++)
         if (device->fences[i])
@@ -240,6 +244,11 @@ static bool has_upload_queue(driver_device *device)
     return device->physical.upload.is_separate;
 }
 
+static bool has_pipeline_cache(driver_device *device)
+{
+    return device->pipelines.handle != VK_NULL_HANDLE;
+}
+
 static void set_timeout(driver_device *device, uint64_t nanoseconds)
 {
     device->wait_limit = nanoseconds > 0 ? nanoseconds : default_wait_limit(device);
@@ -284,6 +293,7 @@ const driver tuff__driver_vulkan = {
     .staging_send = tuff__vulkan_staging_send,
     .staging_poll = tuff__vulkan_staging_poll,
     .has_upload_queue = has_upload_queue,
+    .has_pipeline_cache = has_pipeline_cache,
     .program_create = tuff__vulkan_new_program,
     .compiles_in_parallel = true,
     .program_destroy = tuff__vulkan_drop_program,

@@ -111,8 +111,10 @@ static tuff_status create_pipeline(driver_device *device, const program_request 
         .layout = program->layout,
         .basePipelineIndex = -1,
     };
-    return VULKAN(device->vk, vkCreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL,
-                  &program->pipeline);
+    TRY(VULKAN(device->vk, vkCreateComputePipelines, device->handle, device->pipelines.handle, 1, &info, NULL,
+               &program->pipeline));
+    tuff__vulkan_count_pipeline(device);
+    return TUFF_OK;
 }
 
 static tuff_status build(driver_device *device, const program_request *request, blob spirv, driver_program *program)

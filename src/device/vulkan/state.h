@@ -4,6 +4,9 @@
 #ifndef TUFF_DEVICE_VULKAN_STATE_H
 #define TUFF_DEVICE_VULKAN_STATE_H
 
+#include <stdatomic.h>
+
+#include "base/hash.h"
 #include "device/driver.h"
 #include "device/submit/predictor.h"
 #include "device/vulkan/api.h"
@@ -95,6 +98,17 @@ typedef struct vulkan_staging {
     uint32_t next;
 } vulkan_staging;
 
+/* The cache of compiled pipelines. Threads that create pipelines share it. */
+typedef struct vulkan_pipelines {
+    VkPipelineCache handle;                    /* VK_NULL_HANDLE: none */
+    char key[160];                             /* of its file in the cache folder */
+    size_t saved_size;                         /* of the cache's data, when they were last loaded or saved; 0: never */
+    hash128 known_file;                        /* of the last data in the file that the cache contains entirely */
+    bool is_full;                              /* the data exceed their limit: they are not saved any more */
+    _Atomic uint32_t created, created_at_save; /* pipelines */
+    _Atomic bool is_saving;
+} vulkan_pipelines;
+
 struct driver_device {
     const vulkan_api *vk; /* tuff__vk or application_vk */
     vulkan_physical physical;
@@ -124,6 +138,7 @@ struct driver_device {
     bool collects_statistics;  /* pipelines are created with statistics */
     bool optimizes;            /* pipelines are created without the flag that disables optimization */
     vulkan_staging staging;
+    vulkan_pipelines pipelines;
     char *identity;
 };
 
@@ -275,6 +290,14 @@ tuff_status tuff__vulkan_invalidate(driver_device *device, const driver_buffer *
 /* Compiles GLSL to SPIR-V for Vulkan 1.1. TUFF_E_UNSUPPORTED if tuff was built without a compiler, TUFF_E_IO if its
    module cannot be opened. */
 tuff_status tuff__vulkan_compile(const program_request *request, blob *spirv);
+
+/* pipeline_cache.c */
+/* Loads the pipelines of earlier processes. Failures leave the device without a cache. */
+void tuff__vulkan_open_pipelines(driver_device *device);
+/* Called after each creation of a pipeline, by any thread: saves them from time to time. */
+void tuff__vulkan_count_pipeline(driver_device *device);
+/* Saves the pipelines, unless the device was lost, and destroys the cache. */
+void tuff__vulkan_close_pipelines(driver_device *device);
 
 /* spirv.c */
 /* Adds to finished SPIR-V the declarations of float behaviour that the device supports. */

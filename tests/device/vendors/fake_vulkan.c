@@ -1,14 +1,18 @@
 /* See the header. */
 #include "fake_vulkan.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
+#include "base/hash.h"
 #include "device/vulkan/api.h"
 
 fake_vulkan_state fake_vulkan;
+/* Guards fake_vulkan and the caches in the calls that make programs, which several threads make at once. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const fake_vulkan_device *listed;
 static uint32_t listed_count;
@@ -92,10 +96,11 @@ static VKAPI_ATTR void VKAPI_CALL tell_properties(VkPhysicalDevice device, VkPhy
     const fake_vulkan_device *self = profile_of(device);
     *out = (VkPhysicalDeviceProperties){
         .apiVersion = VK_API_VERSION_1_3,
-        .driverVersion = 1,
+        .driverVersion = self->version + 1,
         .vendorID = self->vendor,
         .deviceID = self->id,
         .deviceType = self->type,
+        .pipelineCacheUUID = {(uint8_t)self->version},
         .limits = {.maxStorageBufferRange = self->largest ? (uint32_t)self->largest : UINT32_MAX,
                    .maxComputeSharedMemorySize = 32768,
                    .maxComputeWorkGroupCount = {65535, 65535, 65535},
@@ -279,7 +284,9 @@ static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, ui
     static VKAPI_ATTR void VKAPI_CALL destroy_##name(VkDevice device, Vk##name a, const VkAllocationCallbacks *m) \
     {                                                                                                             \
         (void)device, (void)m;                                                                                    \
+        (void)pthread_mutex_lock(&lock);                                                                          \
         fake_vulkan.destroyed++;                                                                                  \
+        (void)pthread_mutex_unlock(&lock);                                                                        \
         free((void *)(uintptr_t)a);                                                                               \
     }
 #define X(name, info)                                                                                  \
@@ -378,12 +385,128 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_module(VkDevice device, const VkSha
     enum { EXECUTION_MODE = 16, HEADER_WORDS = 5 };
     int count = 0;
     (void)device, (void)memory;
+    (void)pthread_mutex_lock(&lock);
     memset(fake_vulkan.modes, 0, sizeof fake_vulkan.modes);
     count_aliases(info);
     for (size_t i = HEADER_WORDS; i < info->codeSize / 4 && info->pCode[i] >> 16; i += info->pCode[i] >> 16)
         if ((info->pCode[i] & 0xffff) == EXECUTION_MODE && count < 7)
             fake_vulkan.modes[count++] = info->pCode[i + 2];
-    *out = (VkShaderModule)(uintptr_t)make();
+    (void)pthread_mutex_unlock(&lock);
+    object *made = make();
+    made->size = tuff__hash64(info->pCode, info->codeSize, 0);
+    *out = (VkShaderModule)(uintptr_t)made;
+    return VK_SUCCESS;
+}
+
+/* A VkPipelineCache: the hashes of the modules whose pipelines it has. Its data: a header, then pipeline_size bytes for
+   each, which begin with the hash. */
+enum { CACHE_HEADER = 32, CACHE_CAPACITY = 512 };
+typedef struct pipelines {
+    uint64_t hashes[CACHE_CAPACITY];
+    int count;
+} pipelines;
+
+/* Adds a hash; returns false if the cache has it already. */
+static bool add_pipeline(pipelines *self, uint64_t hash)
+{
+    for (int i = 0; i < self->count; i++)
+        if (self->hashes[i] == hash)
+            return false;
+    if (self->count < CACHE_CAPACITY)
+        self->hashes[self->count++] = hash;
+    return true;
+}
+
+static void write_header(const fake_vulkan_device *device, unsigned char out[CACHE_HEADER])
+{
+    const uint32_t words[] = {CACHE_HEADER, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, device->vendor, device->id};
+    memset(out, 0, CACHE_HEADER);
+    memcpy(out, words, sizeof words);
+    out[sizeof words] = (unsigned char)device->version;
+}
+
+static void read_pipelines(const fake_vulkan_device *device, const VkPipelineCacheCreateInfo *info, pipelines *out)
+{
+    unsigned char header[CACHE_HEADER];
+    const unsigned char *data = info->pInitialData;
+    write_header(device, header);
+    if (info->initialDataSize == 0)
+        return;
+    if (info->initialDataSize < CACHE_HEADER || memcmp(data, header, CACHE_HEADER) != 0) {
+        fake_vulkan.foreign++;
+        return;
+    }
+    for (size_t at = CACHE_HEADER; at + device->pipeline_size <= info->initialDataSize; at += device->pipeline_size) {
+        uint64_t hash;
+        memcpy(&hash, data + at, sizeof hash);
+        add_pipeline(out, hash);
+    }
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo *info,
+                                                   const VkAllocationCallbacks *memory, VkPipelineCache *out)
+{
+    (void)memory;
+    if (fake_vulkan.refuses_caches || (fake_vulkan.refuses_data && info->initialDataSize > 0))
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    pipelines *made = calloc(1, sizeof *made);
+    (void)pthread_mutex_lock(&lock);
+    read_pipelines(profile_of(device), info, made);
+    fake_vulkan.caches++;
+    (void)pthread_mutex_unlock(&lock);
+    *out = (VkPipelineCache)(uintptr_t)made;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_cache(VkDevice device, VkPipelineCache cache, const VkAllocationCallbacks *m)
+{
+    (void)device, (void)m;
+    (void)pthread_mutex_lock(&lock);
+    fake_vulkan.destroyed++;
+    fake_vulkan.caches--;
+    free((void *)(uintptr_t)cache);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL read_cache(VkDevice device, VkPipelineCache cache, size_t *size, void *out)
+{
+    const fake_vulkan_device *self = profile_of(device);
+    const pipelines *from = (const pipelines *)(uintptr_t)cache;
+    VkResult result = VK_SUCCESS;
+    (void)pthread_mutex_lock(&lock);
+    const size_t needed = CACHE_HEADER + (size_t)from->count * self->pipeline_size;
+    if (!out) {
+        const bool is_short = fake_vulkan.short_sizes > 0 && needed > CACHE_HEADER;
+        fake_vulkan.short_sizes -= is_short;
+        *size = needed - (is_short ? self->pipeline_size : 0);
+    } else if (*size < needed) {
+        result = VK_INCOMPLETE;
+    } else {
+        unsigned char *at = out;
+        write_header(self, at);
+        at += CACHE_HEADER;
+        for (int i = 0; i < from->count && self->pipeline_size > 0; i++, at += self->pipeline_size) {
+            memset(at, 'p', self->pipeline_size);
+            memcpy(at, &from->hashes[i], sizeof from->hashes[i]);
+        }
+        *size = needed;
+    }
+    (void)pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL merge_caches(VkDevice device, VkPipelineCache to, uint32_t count,
+                                                   const VkPipelineCache *from)
+{
+    (void)device;
+    (void)pthread_mutex_lock(&lock);
+    fake_vulkan.merges++;
+    for (uint32_t i = 0; i < count; i++) {
+        const pipelines *source = (const pipelines *)(uintptr_t)from[i];
+        for (int k = 0; k < source->count; k++)
+            add_pipeline((pipelines *)(uintptr_t)to, source->hashes[k]);
+    }
+    (void)pthread_mutex_unlock(&lock);
     return VK_SUCCESS;
 }
 
@@ -391,9 +514,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(VkDevice device, VkPipeli
                                                        const VkComputePipelineCreateInfo *infos,
                                                        const VkAllocationCallbacks *memory, VkPipeline *out)
 {
-    (void)device, (void)cache, (void)count, (void)memory;
+    (void)device, (void)count, (void)memory;
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *width = infos[0].stage.pNext;
+    const object *module = (const object *)(uintptr_t)infos[0].stage.module;
+    (void)pthread_mutex_lock(&lock);
     fake_vulkan.width = width ? width->requiredSubgroupSize : 0;
+    const bool is_new = !cache || add_pipeline((pipelines *)(uintptr_t)cache, module->size);
+    fake_vulkan.compiled += is_new;
+    fake_vulkan.reused += !is_new;
+    (void)pthread_mutex_unlock(&lock);
     *out = (VkPipeline)(uintptr_t)make();
     return VK_SUCCESS;
 }
@@ -584,6 +713,10 @@ static const struct {
     ENTRY(vkCreateShaderModule, create_module),
     ENTRY(vkDestroyShaderModule, destroy_ShaderModule),
     ENTRY(vkCreateComputePipelines, create_pipelines),
+    ENTRY(vkCreatePipelineCache, create_cache),
+    ENTRY(vkDestroyPipelineCache, destroy_cache),
+    ENTRY(vkGetPipelineCacheData, read_cache),
+    ENTRY(vkMergePipelineCaches, merge_caches),
     ENTRY(vkDestroyPipeline, destroy_Pipeline),
     ENTRY(vkAllocateDescriptorSets, allocate_sets),
     ENTRY(vkUpdateDescriptorSets, update_sets),

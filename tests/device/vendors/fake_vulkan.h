@@ -29,6 +29,8 @@ typedef struct fake_vulkan_device {
     bool keeps_denormals;                    /* if a module declares it */
     bool is_portability;
     const fake_matrix *khr, *nv; /* lists that end with m 0 */
+    uint32_t pipeline_size;      /* of a pipeline in the data of a cache, from 8; 0: the data are only a header */
+    uint32_t version;            /* of the driver, which keeps no pipelines of other versions */
 } fake_vulkan_device;
 
 /* Calls that the loader received, and how it is to fail. */
@@ -47,6 +49,12 @@ typedef struct fake_vulkan_state {
     int flushes, stale;     /* all flushes, and those without a prior invalidation */
     int shared, aliased;    /* variables of the last module that share a binding; those declared as aliased */
     uint32_t modes[8];      /* execution modes of the last shader module, ended by 0 */
+    int compiled, reused;   /* pipelines that were compiled, and those that a VkPipelineCache had */
+    int caches, merges;     /* living VkPipelineCaches; calls of vkMergePipelineCaches */
+    int foreign;            /* VkPipelineCaches created with data of another driver */
+    bool refuses_caches;    /* vkCreatePipelineCache fails */
+    bool refuses_data;      /* the same, if it gets data */
+    int short_sizes;        /* so many queries of the size of a cache's data return less, as if it grew then */
 } fake_vulkan_state;
 extern fake_vulkan_state fake_vulkan;
 

@@ -22,6 +22,7 @@
     X(vkGetQueryPoolResults,                                                                                        \
       (VkDevice a, VkQueryPool b, uint32_t c, uint32_t d, size_t e, void *f, VkDeviceSize g, VkQueryResultFlags h), \
       (a, b, c, d, e, f, g, h))                                                                                     \
+    X(vkGetPipelineCacheData, (VkDevice a, VkPipelineCache b, size_t * c, void *d), (a, b, c, d))                   \
     X(vkBeginCommandBuffer, (VkCommandBuffer a, const VkCommandBufferBeginInfo *b), (a, b))                         \
     X(vkEndCommandBuffer, (VkCommandBuffer a), (a))
 
@@ -35,6 +36,7 @@
     X(vkCreateShaderModule, VkDevice, VkShaderModuleCreateInfo, VkShaderModule)                      \
     X(vkCreateDescriptorSetLayout, VkDevice, VkDescriptorSetLayoutCreateInfo, VkDescriptorSetLayout) \
     X(vkCreatePipelineLayout, VkDevice, VkPipelineLayoutCreateInfo, VkPipelineLayout)                \
+    X(vkCreatePipelineCache, VkDevice, VkPipelineCacheCreateInfo, VkPipelineCache)                   \
     X(vkCreateDescriptorPool, VkDevice, VkDescriptorPoolCreateInfo, VkDescriptorPool)                \
     X(vkCreateQueryPool, VkDevice, VkQueryPoolCreateInfo, VkQueryPool)                               \
     X(vkCreateCommandPool, VkDevice, VkCommandPoolCreateInfo, VkCommandPool)
@@ -49,6 +51,7 @@
     X(vkDestroyDescriptorSetLayout, VkDescriptorSetLayout) \
     X(vkDestroyPipelineLayout, VkPipelineLayout)           \
     X(vkDestroyPipeline, VkPipeline)                       \
+    X(vkDestroyPipelineCache, VkPipelineCache)             \
     X(vkDestroyDescriptorPool, VkDescriptorPool)           \
     X(vkDestroyQueryPool, VkQueryPool)                     \
     X(vkDestroyCommandPool, VkCommandPool)

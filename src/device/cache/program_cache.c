@@ -2,7 +2,7 @@
    XXH3-128 over the whole entry with these 16 zeroed; then, still in the header, the key text; then the payload. The
    hash protects against damage; the owner and mode checks of tuff__cache_read protect against other users of the
    machine. */
-#include "device/program_cache.h"
+#include "device/cache/program_cache.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -117,16 +117,16 @@ bool tuff__program_cache_load(cache_key key, blob *payload)
     return payload->data != NULL;
 }
 
-void tuff__program_cache_store(cache_key key, blob payload)
+bool tuff__program_cache_store(cache_key key, blob payload)
 {
     char path[PATH_SIZE];
     size_t key_length = strlen(key.text), header, size;
     if (!tuff__add_size(KEY_AT, key_length, &header) || !tuff__add_size(header, payload.size, &size) ||
         size > ENTRY_LIMIT || !entry_path(key, path))
-        return;
+        return false;
     unsigned char *entry = tuff__calloc(1, size);
     if (!entry)
-        return;
+        return false;
     memcpy(entry, magic, sizeof magic);
     write_le(entry + FORMAT_AT, FORMAT, 4);
     write_le(entry + HEADER_LENGTH_AT, header, 4);
@@ -136,9 +136,11 @@ void tuff__program_cache_store(cache_key key, blob payload)
         memcpy(entry + header, payload.data, payload.size);
     write_hash(entry + HASH_AT, tuff__hash(entry, size));
     file_part part = {entry, size};
-    if (tuff__file_write(path, &part, 1, false, false) != TUFF_OK)
+    const bool is_written = tuff__file_write(path, &part, 1, false, false) == TUFF_OK;
+    if (!is_written)
         tuff__log(TUFF_LOG_INFO, "cannot write cache entry %s: %s", path, tuff_error());
     tuff__free(entry);
+    return is_written;
 }
 
 void tuff__program_cache_drop(cache_key key)
@@ -182,7 +184,8 @@ static tuff_status add_file(const char *name, void *state)
     char path[PATH_SIZE];
     struct stat found;
     const int length = snprintf(path, sizeof path, "%s/%s", self->folder, name);
-    const bool is_program = has_extension(name, ".program") || has_extension(name, ".seen");
+    const bool is_program =
+        has_extension(name, ".program") || has_extension(name, ".seen") || has_extension(name, ".pipelines");
     if (!is_program || length < 0 || length >= (int)sizeof path || tuff__file.lstat(path, &found) != 0 ||
         !S_ISREG(found.st_mode))
         return TUFF_OK;
