@@ -55,6 +55,19 @@ expect 2 "unknown op" "$tuff" verify nothing --device reference
 expect 0 "reference" "$tuff" devices
 expect 0 '"selector": "reference"' "$tuff" devices --json
 expect 0 '"watchdog": "' "$tuff" devices --json
+# What only an open device knows. The reference device has none of it; a cache of pipelines needs Vulkan and a folder.
+(unset TUFF_CACHE_DIR; XDG_CACHE_HOME=$PWD/xdg "$tuff" devices --json >devices.json) || fail "devices --json failed"
+TUFF_CACHE_DIR= "$tuff" devices --json >uncached.json || fail "devices --json failed without a cache"
+python3 - devices.json uncached.json <<'END' || fail "devices --json does not say what devices have"
+import json, sys
+for name in sys.argv[1:]:
+    for device in json.load(open(name)):
+        found = [device[key] for key in ("upload_queue", "command_buffers", "pipeline_cache")]
+        assert all(value is True or value is False for value in found), device
+        assert found[2] == (device["selector"].startswith("vulkan") and name == "devices.json"), device
+        assert device["selector"] != "reference" or found == [False] * 3, device
+        assert not device["selector"].startswith("opencl") or found[0], device
+END
 expect 0 "result: no errors" "$tuff" doctor --device reference --seconds 1
 expect 1 "quantum" "$tuff" doctor --device quantum:7
 expect 2 "--seconds takes a number" "$tuff" doctor --seconds soon

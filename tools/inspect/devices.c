@@ -25,12 +25,21 @@ static const char *class_name(tuff_device_class device_class)
     return "other";
 }
 
+/* What is known of a device only while it is open. All are false if it cannot be opened. */
+typedef struct device_means {
+    bool upload_queue, command_buffers, pipeline_cache;
+} device_means;
+
 /* Opens the device, which runs its self-test. If that fails the description is unchanged, and tuff_error has the
    reason. */
-static bool run_self_test(tuff_device_info *info)
+static bool run_self_test(tuff_device_info *info, device_means *means)
 {
     tuff_device *device = tuff_device_open(info->selector);
     const bool opened = device && tuff_device_describe(device, info) == TUFF_OK;
+    *means = (device_means){0};
+    if (opened)
+        *means = (device_means){tuff__device_has_upload_queue(device), tuff__device_has_command_buffers(device),
+                                tuff__device_has_pipeline_cache(device)};
     tuff_device_close(device);
     return opened;
 }
@@ -155,7 +164,7 @@ static void print_json_vendor_details(const tuff_device_info *info)
     print_json_flag("writes_directly", info->writes_directly, ", ");
 }
 
-static void print_json_row(const tuff_device_info *info, const char *reason)
+static void print_json_row(const tuff_device_info *info, const device_means *means, const char *reason)
 {
     printf("  {");
     cli_print_json_member("selector", info->selector, ", ");
@@ -166,6 +175,9 @@ static void print_json_row(const tuff_device_info *info, const char *reason)
     print_json_limits(info);
     print_json_vendor_details(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
+    print_json_flag("upload_queue", means->upload_queue, ", ");
+    print_json_flag("command_buffers", means->command_buffers, ", ");
+    print_json_flag("pipeline_cache", means->pipeline_cache, ", ");
     if (reason)
         cli_print_json_member("failure", reason, ", ");
     print_json_flag("opens", !reason, ", ");
@@ -203,16 +215,20 @@ static int devices(int count, char **arguments)
     fputs(json ? "[\n" : "", stdout);
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
+        device_means means;
         if (tuff_device_describe_at(i, &info) != TUFF_OK) {
             code = cli_fail_library(&verb_devices, "describing a device");
             break;
         }
-        const char *reason = run_self_test(&info) ? NULL : tuff_error();
+        const char *reason = run_self_test(&info, &means) ? NULL : tuff_error();
         if (reason)
             code = EXIT_FAILED;
         if (json && i > 0)
             printf(",\n");
-        (json ? print_json_row : inspect_print_device)(&info, reason);
+        if (json)
+            print_json_row(&info, &means, reason);
+        else
+            inspect_print_device(&info, reason);
     }
     fputs(json ? "\n]\n" : "", stdout);
     if (!json) {
