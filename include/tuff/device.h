@@ -59,7 +59,7 @@ typedef struct tuff_device_info {
     uint32_t offset_alignment;  /* of the start of such a range */
     uint32_t local_memory_size; /* per work-group */
     uint32_t max_group_size;    /* largest number of work-items in a work-group */
-    uint32_t compute_units;
+    uint32_t compute_units;     /* as the driver counts them; Intel's GPUs: vector engines, 8 or 16 in a core */
     uint32_t max_bindings;  /* largest number of storage buffers that one kernel can access */
     uint32_t subgroup_size; /* lanes, as claimed by the driver; 0: no subgroups */
     uint32_t vector_width;  /* native float lanes, as claimed by the driver; 0: unknown */

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "base/checked.h"
+
 target tuff__device_target(const tuff_device *device)
 {
     enum { MAX_GLSL_ARRAY_VECTORS = 16 }; /* lavapipe loses sums held in arrays of 24 vectors */
@@ -28,4 +30,16 @@ target tuff__device_target(const tuff_device *device)
                     .has_fast_private_arrays = !(glsl && cpu),
                     .groups_keep_running = !glsl && cpu,
                     .max_array_vectors = glsl ? MAX_GLSL_ARRAY_VECTORS : INT_MAX};
+}
+
+int64_t tuff__processor_count(const tuff_device_info *info)
+{
+    /* An Intel core has 16 engines of 8 lanes (Xe-LP, Xe-HPG), or 8 engines of 16 lanes (Xe-HPC, Xe2); the narrowest
+       subgroup has the lanes of an engine. Before Xe a core had 8 engines of 8 lanes, which counts as half a core. */
+    enum { CORE_LANES = 128, NARROW = 8, WIDE = 16 };
+    const bool is_gpu =
+        info->device_class == TUFF_DEVICE_GPU_DISCRETE || info->device_class == TUFF_DEVICE_GPU_INTEGRATED;
+    if (!is_gpu || info->vendor_id != VENDOR_INTEL)
+        return info->compute_units;
+    return tuff__divide_up(info->compute_units, CORE_LANES / (info->min_subgroup_size >= WIDE ? WIDE : NARROW));
 }

@@ -33,4 +33,8 @@ typedef struct target {
 
 target tuff__device_target(const tuff_device *device);
 
+/* Returns the number of processors that hold whole groups: each has local memory of its own. That is the number of
+   compute units, but Intel's GPUs count vector engines, of which several share local memory. 0: unknown. */
+int64_t tuff__processor_count(const tuff_device_info *info);
+
 #endif

@@ -1,4 +1,5 @@
-/* The cost model of lowering: it must order pairs of candidates whose order is textbook knowledge. */
+/* The cost model of lowering: it must order pairs of candidates whose order is textbook knowledge. Choices that count
+   work-groups compare them with processors, which hold whole groups. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +8,8 @@
 
 #include <cmocka.h>
 
-#include "device/device.h"
+#include "configured_plan.h"
+#include "device/target.h"
 #include "each_device.h"
 #include "autotune/plan_tasks.h"
 #include "tuff.h"
@@ -76,6 +78,7 @@ static void use_gpu(tuff_device *device, uint32_t max_group_size)
     tuff_device_info as = *tuff__device_info(device);
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
     as.local_is_global = false;
+    as.vendor_id = 0; /* Intel counts engines */
     as.compute_units = 32;
     as.max_group_size = max_group_size;
     as.local_memory_size = 65536;
@@ -155,6 +158,112 @@ static void copies_pay_where_terms_lie_in_many_pages(void **state)
     for_each_driver(terms_in_many_pages);
 }
 
+/* An Arc A770 has 512 engines in 32 cores; a newer GPU with as many cores counts half as many, wider engines. */
+static void use_intel(tuff_device *device, uint32_t engines, uint32_t engine_lanes)
+{
+    use_gpu(device, 1024);
+    tuff_device_info as = *tuff__device_info(device);
+    as.vendor_id = 0x8086;
+    as.compute_units = engines;
+    as.min_subgroup_size = engine_lanes;
+    as.max_subgroup_size = as.subgroup_size = as.proved_subgroup_size = 32;
+    as.loop_limit = 0;
+    as.max_binding = as.max_allocation = (uint64_t)1 << 32;
+    as.cooperative_matrix = tuff__device_takes_glsl(device) ? TUFF_MATRIX_KHR : TUFF_MATRIX_INTEL;
+    as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_lanes = 8;
+    as.matrix_shape[2] = 16;
+    tuff__device_override_info(device, &as);
+}
+
+static void build_product(tuff_graph *graph, tuff_dtype dtype)
+{
+    tuff_tensor *x = tuff_input(graph, "x", dtype, TUFF_SHAPE(2048, 2048));
+    tuff_tensor *y = tuff_input(graph, "y", dtype, TUFF_SHAPE(2048, 2048));
+    tuff_output(graph, "z", tuff_matmul(tuff_cast(x, TUFF_F32), tuff_cast(y, TUFF_F32)));
+}
+
+static void build_floats(tuff_graph *graph)
+{
+    build_product(graph, TUFF_F32);
+}
+
+static void build_halves(tuff_graph *graph)
+{
+    build_product(graph, TUFF_F16);
+}
+
+static void build_rows(tuff_graph *graph)
+{
+    tuff_output(graph, "y", tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(3000, 64)), 1));
+}
+
+static void build_columns(tuff_graph *graph)
+{
+    tuff_tensor *y = tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(192000, 128)), 1);
+    tuff_output(graph, "y", y);
+    tuff_output(graph, "sum", tuff_sum(y, (int[]){0}, 1, false));
+}
+
+static void build_thin(tuff_graph *graph)
+{
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1, 16384));
+    tuff_output(graph, "y", tuff_matmul(x, tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(16384, 1024))));
+}
+
+static void build_attention(tuff_graph *graph)
+{
+    const tuff_shape queries = TUFF_SHAPE(1, 8, 64, 64), keys = TUFF_SHAPE(1, 8192, 64, 64);
+    tuff_tensor *q = tuff_input(graph, "q", TUFF_F32, queries);
+    tuff_tensor *k = tuff_input(graph, "k", TUFF_F32, keys), *v = tuff_input(graph, "v", TUFF_F32, keys);
+    tuff_output(graph, "y", tuff_attention(q, k, v, NULL));
+}
+
+static tuff_plan *lower_graph(tuff_device *device, void (*build)(tuff_graph *))
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    build(graph);
+    tuff_plan *plan = lower_configured(graph, &(tuff_compile_options){0}, TASK_MATMUL, NULL);
+    if (plan == NULL)
+        fail_msg("%s", tuff_error());
+    tuff_graph_destroy(graph);
+    return plan;
+}
+
+static void choices_on_intel(tuff_device *device)
+{
+    void (*const builders[])(tuff_graph *) = {build_floats,  build_halves, build_rows,
+                                              build_columns, build_thin,   build_attention};
+    for (size_t i = 0; i < sizeof builders / sizeof *builders; i++) {
+        use_intel(device, 512, 8);
+        assert_int_equal(tuff__processor_count(tuff__device_info(device)), 32);
+        tuff_plan *narrow = lower_graph(device, builders[i]);
+        use_intel(device, 256, 16);
+        assert_int_equal(tuff__processor_count(tuff__device_info(device)), 32);
+        tuff_plan *wide = lower_graph(device, builders[i]);
+        const launch_list *one = &narrow->executable.launches, *other = &wide->executable.launches;
+        assert_int_equal(one->launch_count, other->launch_count);
+        for (int k = 0; k < one->launch_count; k++) {
+            assert_string_equal(one->launches[k].body, other->launches[k].body);
+            assert_string_equal(one->launches[k].defines, other->launches[k].defines);
+            assert_int_equal(one->launches[k].groups, other->launches[k].groups);
+            assert_int_equal(one->launches[k].local_size, other->launches[k].local_size);
+        }
+        if (builders[i] == build_floats)
+            assert_true(uses_kernel(narrow, "matmul_local", "#define BLOCK_ROWS 128\n#define BLOCK_COLUMNS 128\n"));
+        if (builders[i] == build_halves)
+            assert_true(
+                uses_kernel(narrow, "matmul_cooperative", "#define BLOCK_ROWS 256\n#define BLOCK_COLUMNS 128\n"));
+        tuff_plan_destroy(narrow);
+        tuff_plan_destroy(wide);
+    }
+}
+
+static void engines_are_not_processors(void **state)
+{
+    (void)state;
+    for_each_driver(choices_on_intel);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +271,7 @@ int main(void)
         cmocka_unit_test(blocks_in_local_memory_are_told_apart),
         cmocka_unit_test(groups_fit_the_device),
         cmocka_unit_test(copies_pay_where_terms_lie_in_many_pages),
+        cmocka_unit_test(engines_are_not_processors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -322,6 +322,7 @@ static void check_gpu_kernels(tuff_device *device)
                  {{37, 200, 16500, 1, X_TRANSPOSED, TUFF_F32}, &block_parts}};
     const tuff_device_info info = device->info;
     device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.vendor_id = 0;
     device->info.local_is_global = false;
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const uint32_t units = drawn_turn("units", i, 2) == 0 ? 1 : 32;

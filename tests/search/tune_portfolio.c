@@ -212,6 +212,7 @@ static void describe_as_gpu(tuff_device *device)
     tuff_device_info as = *tuff__device_info(device);
     as.device_class = TUFF_DEVICE_GPU_DISCRETE;
     as.local_is_global = false;
+    as.vendor_id = 0;
     as.compute_units = 32;
     as.max_group_size = 256;
     as.proved_subgroup_size = as.subgroup_size = 32;

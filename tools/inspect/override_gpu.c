@@ -23,7 +23,8 @@ static const vendor_facts vendors[] = {
 
 void override_gpu(tuff_device *device, int vendor)
 {
-    enum { NVIDIA = 0x10de, HOPPER = 6 }; /* the latter is a choice of --as */
+    enum { NVIDIA = 0x10de, INTEL = 0x8086, HOPPER = 6 }; /* the latter is a choice of --as */
+    enum { PROCESSORS = 32, CORE_LANES = 128 };           /* Intel counts engines, of which each has some lanes */
     if (vendor == 0 || tuff__device_is_reference(device))
         return;
     const vendor_facts *facts = &vendors[vendor];
@@ -31,7 +32,12 @@ void override_gpu(tuff_device *device, int vendor)
     tuff_device_info fake = *tuff__device_info(device);
     fake.device_class = TUFF_DEVICE_GPU_DISCRETE;
     fake.vendor_id = facts->id;
-    fake.compute_units = 32;
+    fake.compute_units = PROCESSORS;
+    if (facts->id == INTEL) {
+        fake.min_subgroup_size = facts->lanes;
+        fake.max_subgroup_size = 32;
+        fake.compute_units *= CORE_LANES / facts->lanes;
+    }
     fake.local_is_global = false;
     fake.max_group_size = 256;
     fake.local_memory_size = facts->id == NVIDIA ? 49152 : 65536;

@@ -69,14 +69,14 @@ static bool stores_sums(const struct task *column)
     return sums;
 }
 
-/* Returns how many work-items keep the device busy. */
+/* Returns how many work-items keep the device busy; on a GPU, a group shares the rows that an item would own. */
 static int64_t wanted_items(const struct fusion *fusion, int64_t elements)
 {
     const target device = tuff__device_target(fusion->graph->device);
     if (device.is_cpu && elements <= SMALL_DOMAIN)
         return 1;
-    const int64_t cores = device.info->compute_units < 1 ? 1 : device.info->compute_units;
-    return ITEMS_PER_CORE * cores * (device.is_cpu && device.items_are_lanes ? LANES_PER_CORE : 1);
+    const int64_t cores = tuff__processor_count(device.info);
+    return ITEMS_PER_CORE * (cores < 1 ? 1 : cores) * (device.is_cpu && device.items_are_lanes ? LANES_PER_CORE : 1);
 }
 
 /* Returns the innermost axis that a sum reduces, ignoring axes of extent 1; -1 if there is none. */

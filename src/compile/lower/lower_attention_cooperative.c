@@ -178,7 +178,8 @@ static units default_tile(const attention *job)
    processors. */
 static void fit_queries(const attention *job, units *work)
 {
-    const int64_t processors = job->list->policy.target.info->compute_units, heads = job->batches * job->q.heads;
+    const int64_t processors = tuff__processor_count(job->list->policy.target.info);
+    const int64_t heads = job->batches * job->q.heads;
     while (work->in_registers && work->rows > 1 &&
            (block_of(work) / 2 >= job->q.count || heads * tuff__divide_up(job->q.count, block_of(work)) < processors))
         work->rows /= 2;

@@ -137,12 +137,12 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
     return tuff__set_defines(made, defines);
 }
 
-/* Returns how many groups occupy all compute units. */
+/* Returns how many groups occupy all processors. */
 static int64_t groups_to_fill(const tuff_device_info *info, int64_t group_lanes)
 {
-    enum { LANES_OF_UNIT = 256, INTEL = 0x8086, LANES_OF_THREAD = 32, USUAL_UNITS = 16 };
-    const int64_t units = info->compute_units > 0 ? info->compute_units : USUAL_UNITS;
-    return tuff__divide_up(units * (info->vendor_id == INTEL ? LANES_OF_THREAD : LANES_OF_UNIT), group_lanes);
+    enum { LANES_OF_PROCESSOR = 256, USUAL_PROCESSORS = 16 };
+    const int64_t known = tuff__processor_count(info);
+    return tuff__divide_up((known > 0 ? known : USUAL_PROCESSORS) * LANES_OF_PROCESSOR, group_lanes);
 }
 
 enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
@@ -163,7 +163,7 @@ typedef struct key_splits {
 } key_splits;
 
 /* Divides the keys that any query sees, in whole panels. Unless the tunable says how often, they are divided if `items`
-   groups leave compute units idle, into parts that are long enough to outweigh the second launch. */
+   groups leave processors idle, into parts that are long enough to outweigh the second launch. */
 static key_splits choose_key_splits(const attention *job, const forward *work, int64_t items)
 {
     enum { FEWEST_PANELS = 8 };

@@ -186,7 +186,7 @@ static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64
 /* Whether there are enough groups to keep the device busy, so that they may be smaller or share rows. */
 static bool fills_device(const launch_list *list, int64_t groups)
 {
-    return groups >= 4 * (int64_t)list->policy.target.info->compute_units;
+    return groups >= 4 * tuff__processor_count(list->policy.target.info);
 }
 
 /* Returns the lanes of a group. Long rows get as many as the tunable allows, fewer if there are many rows and each lane

@@ -94,19 +94,19 @@ static int64_t groups_of(const matrix_tile *tile, int64_t rows, int64_t columns,
     return tuff__divide_up(rows, tile->rows) * tuff__divide_up(columns, tile->columns) * batches;
 }
 
-/* Chooses smaller tiles if the matrix is small, or has fewer tiles than the device has units. */
+/* Chooses smaller tiles if the matrix is small, or has fewer tiles than the device has processors. */
 static void shrink(const launch_list *list, const fused_chain *chain, matrix_tile *tile)
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    const uint32_t units = list->policy.target.info->compute_units;
+    const int64_t processors = tuff__processor_count(list->policy.target.info);
     bool more = true;
     while (tile->rows / 2 >= rows && halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]))
         continue;
     while (tile->columns / 2 >= columns && halve_columns(tile))
         continue;
     while (more && tile->subgroup_rows * tile->subgroup_columns > 1 &&
-           groups_of(tile, rows, columns, batches) < (units > 0 ? units : 16))
+           groups_of(tile, rows, columns, batches) < (processors > 0 ? processors : 16))
         more = tile->rows >= tile->columns && tile->subgroup_rows > 1
                    ? halve(&tile->rows, &tile->subgroup_rows, tile->shape[0])
                : tile->subgroup_columns > 1 ? halve_columns(tile)

@@ -28,7 +28,7 @@ static double max(double a, double b)
 
 cost_parameters tuff__cost_parameters(const target *device)
 {
-    const int64_t units = device->info->compute_units;
+    const int64_t units = tuff__processor_count(device->info);
     if (!device->is_cpu)
         return (cost_parameters){.launch = 5e-6,
                                  .bandwidth = 200e9,
@@ -144,7 +144,7 @@ static double cycles_of_wave(const target *device, const kernel_work *work, doub
 /* The largest of the time of all waves, of memory traffic and of cache traffic. */
 double tuff__cost_kernel(const target *device, const kernel_work *work)
 {
-    const int64_t units = device->info->compute_units > 0 ? device->info->compute_units : 1;
+    const int64_t known = tuff__processor_count(device->info), units = known > 0 ? known : 1;
     const double resident = device->is_cpu ? 1 : resident_groups(device, work, units);
     const int64_t waves = tuff__divide_up((int64_t)work->groups, units * (int64_t)resident);
     const double cycles = (double)waves * cycles_of_wave(device, work, resident);

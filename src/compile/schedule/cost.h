@@ -14,7 +14,7 @@ typedef struct cost_parameters {
     double cached;    /* the same for data read soon after it was written, if at most cache_size bytes */
     double cache_size;
     double rate; /* operations per second of one unit */
-    int64_t units;
+    int64_t units;                   /* processors, see target.h */
     int64_t tile_rows, tile_columns; /* of a matmul's tile, in elements */
 } cost_parameters;
 

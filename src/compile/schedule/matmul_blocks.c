@@ -1,4 +1,4 @@
-/* Blocks of matmuls in local memory: the largest that leave work for all units of the device. */
+/* Blocks of matmuls in local memory: the largest that leave work for all processors of the device. */
 #include "base/checked.h"
 #include "compile/schedule/matmul_schedule.h"
 
@@ -14,11 +14,18 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks)
     return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
 }
 
-/* Returns the work of the busiest unit; 0 if the blocks do not fit into local memory or the group is too large. */
+static int64_t processors_of(const kernel_policy *policy)
+{
+    enum { USUAL = 16 };
+    const int64_t known = tuff__processor_count(policy->target.info);
+    return known > 0 ? known : USUAL;
+}
+
+/* Returns the work of the busiest processor; 0 if the blocks do not fit into local memory or the group is too large. */
 static double cost_of_shape(const kernel_policy *policy, const matmul_problem *problem, const block_shape *shape,
                             int step_k)
 {
-    const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
+    const int64_t processors = processors_of(policy);
     const int64_t groups = tuff__divide_up(problem->rows, shape->rows) *
                            tuff__divide_up(problem->columns, shape->columns) * problem->batches;
     const uint32_t bytes =
@@ -27,7 +34,7 @@ static double cost_of_shape(const kernel_policy *policy, const matmul_problem *p
     const uint32_t lanes = (uint32_t)(shape->rows * shape->columns / (shape->thread_rows * shape->thread_columns));
     if (bytes > room || lanes > policy->target.info->max_group_size)
         return 0;
-    return (double)tuff__divide_up(groups, units) * shape->rows * shape->columns * shape->cost *
+    return (double)tuff__divide_up(groups, processors) * shape->rows * shape->columns * shape->cost *
            (2 * (uint64_t)bytes > room ? 1.5 : 1);
 }
 
@@ -53,12 +60,12 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
 }
 
 /* Groups that run together should read as few rows and columns of blocks as possible, so a band is about as many blocks
-   wide as high: the square root of the groups that the device runs at a time, about two per unit. */
+   wide as high: the square root of the groups that the device runs at a time, about two per processor. */
 static int choose_band(const kernel_policy *policy)
 {
-    const int64_t units = policy->target.info->compute_units > 0 ? policy->target.info->compute_units : 16;
+    const int64_t processors = processors_of(policy);
     int band = 4;
-    while (band < 32 && (int64_t)band * band < units)
+    while (band < 32 && (int64_t)band * band < processors)
         band *= 2;
     return band;
 }

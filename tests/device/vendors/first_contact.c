@@ -20,6 +20,7 @@
 #include "base/alloc.h"
 #include "device/list.h"
 #include "device/state.h"
+#include "device/target.h"
 #include "fake_opencl.h"
 #include "fake_vulkan.h"
 
@@ -604,6 +605,22 @@ static void denormals_are_asked_for(void **state)
     }
 }
 
+static int64_t processors(const char *api, int device)
+{
+    const tuff_device_info info = describe(api, device);
+    return tuff__processor_count(&info);
+}
+
+static void processors_hold_groups(void **state)
+{
+    (void)state;
+    assert_int_equal(processors("opencl", ARC_A770), 32);
+    assert_int_equal(processors("vulkan", VULKAN_A770), 32);
+    assert_int_equal(processors("vulkan", VULKAN_XE), 6);
+    assert_int_equal(processors("vulkan", VULKAN_7900), 84);
+    assert_int_equal(processors("vulkan", VULKAN_3060), 28);
+}
+
 static void units_of_intel_are_known(void **state)
 {
     (void)state;
@@ -781,6 +798,7 @@ int main(void)
         TEST(a_hung_kernel_keeps_its_objects),
         TEST(denormals_are_asked_for),
         TEST(units_of_intel_are_known),
+        TEST(processors_hold_groups),
         TEST(a_chain_keeps_within_31_buffers),
         TEST(two_views_of_a_buffer_are_aliases),
         TEST(mali_keeps_products_in_registers),
