@@ -14,6 +14,8 @@
 #include "compile/rewrite/simplify.h"
 #include "compile/schedule/cost.h"
 #include "each_device.h"
+#include "exec/plan.h"
+#include "gpu_description.h"
 #include "small_plans.h"
 
 enum { ROWS = 4, PROJECTIONS = 3, MOST = 1024 };
@@ -434,6 +436,51 @@ static void the_layout_decides_what_is_split(void **state)
     for_each_driver(split_by_layout);
 }
 
+/* Returns the groups that read the weight of a product of one row. */
+static uint64_t groups_that_read(tuff_device *device, uint32_t units, int64_t inner, int64_t columns)
+{
+    tuff_device_info as = *tuff__device_info(device);
+    as.compute_units = units;
+    tuff__device_override_info(device, &as);
+    tuff_plan *plan = NULL;
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(1, inner));
+    tuff_output(graph, "z", tuff_matmul(x, tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(inner, columns))));
+    assert_int_equal(tuff__plan_create(graph, &(tuff_compile_options){0}, NULL, &plan), TUFF_OK);
+    const launch_list *list = &plan->executable.launches;
+    uint64_t groups = 0;
+    for (int i = 0; i < list->launch_count; i++)
+        if (strcmp(list->launches[i].body, "matmul_gemv_local") == 0)
+            groups += list->launches[i].groups;
+    destroy_plan(plan, graph);
+    return groups;
+}
+
+/* As many groups read as are wanted, or as there may be: each has at least 256 terms of 32 columns. */
+static void read_by_many(tuff_device *device)
+{
+    static const struct {
+        uint32_t units;
+        int64_t inner, columns;
+        uint64_t groups;
+    } expected[] = {{132, 4096, 1024, 512},  {304, 4096, 1024, 512},   {512, 4096, 1024, 512},  {132, 4096, 2048, 1024},
+                    {304, 4096, 2048, 1024}, {512, 4096, 2048, 1024},  {132, 4096, 4096, 1024}, {304, 4096, 4096, 2048},
+                    {512, 4096, 4096, 2048}, {132, 4096, 32768, 1024}, {132, 1000, 8192, 512},  {132, 4099, 1024, 32}};
+    describe_as_gpu(device);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const uint64_t groups = groups_that_read(device, expected[i].units, expected[i].inner, expected[i].columns);
+        if (groups != expected[i].groups)
+            fail_msg("%u units, %d x %d: %u groups", expected[i].units, (int)expected[i].inner,
+                     (int)expected[i].columns, (unsigned)groups);
+    }
+}
+
+static void thin_products_are_read_by_many_groups(void **state)
+{
+    (void)state;
+    for_each_driver(read_by_many);
+}
+
 /* The parts of a split product are partial sums, which stay 32 bits in 16-bit plans, unlike the product itself. */
 static void split_narrow(tuff_device *device, tuff_precision precision)
 {
@@ -479,6 +526,7 @@ int main(void)
         cmocka_unit_test(long_products_are_sums_of_pieces),
         cmocka_unit_test(parts_of_long_products_fit_into_the_cache),
         cmocka_unit_test(the_layout_decides_what_is_split),
+        cmocka_unit_test(thin_products_are_read_by_many_groups),
         cmocka_unit_test(pieces_of_products_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, use_fresh_cache, drop_cache);

@@ -88,18 +88,21 @@ static int columns_of_group(const rewriting *self, const tuff_tensor *y, int64_t
     return rows <= MAX_ROWS_OF_DOTS ? OF_DOTS : (int)tuff__cost_parameters(&self->target).tile_columns;
 }
 
-/* Returns the number of parts for a product with few rows, which on a GPU takes as long as reading y: enough parts that
-   all units read at once, if there is more to read than another launch costs; else 1. */
+/* Returns the number of parts for a product with few rows, which on a GPU takes as long as reading y: the fewest with
+   which all processors read at once, or as many as there may be if none are enough; 1 if there is less to read than
+   another launch costs. */
 static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t columns, int64_t inner)
 {
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
-    const int64_t units = tuff__cost_parameters(&self->target).units;
+    const int64_t wanted = GROUPS_OF_UNIT * tuff__cost_parameters(&self->target).units;
+    int64_t best = 1;
     if (self->target.avoids_local_memory || columns * inner < MIN_ELEMENTS)
         return 1;
-    for (int64_t split_k = 1; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART; ++split_k)
-        if (inner % split_k == 0 && groups * split_k >= GROUPS_OF_UNIT * units)
-            return split_k;
-    return 1;
+    for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART && groups * best < wanted;
+         ++split_k)
+        if (inner % split_k == 0)
+            best = split_k;
+    return best;
 }
 
 /* Returns the number of parts that takes least time; 1 if none is clearly better than the whole. */
