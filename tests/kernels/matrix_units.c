@@ -21,6 +21,7 @@
 #include "emulated_units.h"
 #include "exec/plan.h"
 #include "graph/builder.h"
+#include "gpu_description.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
 #include "ops/ops.h"
@@ -672,6 +673,46 @@ static void dropout_avoids_units_if_compilers_crash(void **unused)
     for_each_api(check_dropout);
 }
 
+/* A few queries over many keys leave most processors idle unless groups share the keys, which those on units do not.
+   Nothing is compiled. */
+static void check_few_queries(tuff_device *device)
+{
+    static const struct {
+        int64_t queries, keys, heads;
+        tuff_family family;
+        bool is_shared;
+    } given[] = {{16, 8192, 8, TUFF_FAMILY_DEVICE, true},   {16, 8192, 8, TUFF_FAMILY_COOPERATIVE, false},
+                 {64, 8192, 8, TUFF_FAMILY_DEVICE, true},   {64, 8192, 40, TUFF_FAMILY_DEVICE, false},
+                 {16, 8192, 70, TUFF_FAMILY_DEVICE, false}, {16, 256, 8, TUFF_FAMILY_DEVICE, false},
+                 {512, 8192, 2, TUFF_FAMILY_DEVICE, false}};
+    const tuff_device_info before = device->info;
+    describe_as_gpu(device);
+    device->info.compute_units = 132;
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        const attention_case one = {
+            "few queries", 1, given[i].queries, given[i].keys, given[i].heads, given[i].heads, 64, 64, .causal = false};
+        const tuff_compile_options options = {.family = given[i].family, .precision = TUFF_PRECISION_F16};
+        tuff_graph *graph = build_attention(device, &one);
+        tuff_plan *plan = lower_configured(graph, &options, TASK_ATTENTION, NULL);
+        if (!plan)
+            fail_msg("%s", tuff_error());
+        const bool on_units =
+            uses_body(plan, "attention_cooperative") || uses_body(plan, "attention_cooperative_register");
+        if (on_units == given[i].is_shared || uses_body(plan, "attention_join") != given[i].is_shared)
+            fail_msg("%lld queries, %lld keys, %lld heads", (long long)one.queries, (long long)one.keys,
+                     (long long)one.heads);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+    device->info = before;
+}
+
+static void few_queries_share_keys_without_units(void **unused)
+{
+    (void)unused;
+    for_each_api(check_few_queries);
+}
+
 static void check_refusal(tuff_device *device)
 {
     static const tuff_compile_options asked = {.family = TUFF_FAMILY_COOPERATIVE};
@@ -702,6 +743,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_on_own_units_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(dropout_avoids_units_if_compilers_crash, use_fresh_cache, drop_cache),
+        cmocka_unit_test(few_queries_share_keys_without_units),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
         cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};

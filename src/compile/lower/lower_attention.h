@@ -64,11 +64,14 @@ double tuff__attention_pairs(const attention *job);
 void tuff__attention_add_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts, int64_t items,
                                   text *defines);
 /* Whether the forward pass can run on matrix units: the device's self-test proved them, operands have 16 bits or may be
-   rounded to them, and there are enough queries and keys. The second function adds its launch. */
+   rounded to them, and there are enough queries and keys. Few queries over many keys are left to groups that share the
+   keys, unless the family is requested. The second function adds its launch. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
-/* Adds the launches for devices with local memory. */
+/* Adds the launches for devices with local memory. The second function tells whether several groups of the forward pass
+   would share the keys of a block of queries. */
 tuff_status tuff__lower_attention_local(const attention *job);
+bool tuff__attention_shares_keys(const attention *job);
 
 /* What one launch of the backward pass stores (ids or -1), and how its work is divided. */
 typedef struct attention_backward {

@@ -227,13 +227,25 @@ static bool units_apply(const attention *job, bool *requested)
            (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
 }
 
+/* Whether a block of queries for each head leaves so many processors idle that groups without matrix units, which can
+   share the keys, finish first. A processor without units computes at a sixth of their speed in blocks of 128 queries
+   (H100 and H200); smaller blocks use less of the units. */
+static bool leaves_processors_idle(const attention *job, const units *work)
+{
+    enum { FEWEST_PANELS = 8, LEAST = 2, SLOW_QUERIES = 16 };
+    const int64_t processors = tuff__processor_count(job->list->policy.target.info), queries = block_of(work);
+    const int64_t groups = job->batches * job->q.heads * tuff__divide_up(job->v.width, work->width);
+    return job->q.count <= queries && groups * greater(LEAST, queries / SLOW_QUERIES) < processors &&
+           job->k.count >= FEWEST_PANELS * work->keys && tuff__attention_shares_keys(job);
+}
+
 bool tuff__attention_suits_units(const attention *job)
 {
     bool requested;
     units work;
     return units_apply(job, &requested) && tuff__attention_root(job->task, OP_ATTENTION) >= 0 &&
            job->q.width <= MAX_DEPTH && (requested || (job->q.count >= FEWEST && job->k.count >= FEWEST)) &&
-           choose(job, &work);
+           choose(job, &work) && (requested || !leaves_processors_idle(job, &work));
 }
 
 /* Defines what both passes need to know of the units and of their shared operands: the shape of a block, the lanes of a

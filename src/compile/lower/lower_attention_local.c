@@ -187,6 +187,25 @@ static key_splits choose_key_splits(const attention *job, const forward *work, i
     return all;
 }
 
+/* Returns how many groups share the columns of a result. */
+static int64_t column_parts(const attention *job, const forward *work)
+{
+    return tuff__attention_root(job->task, OP_ATTENTION) < 0 ? 1 : tuff__divide_up(job->v.width, chunk_of(work));
+}
+
+/* Returns the groups of the forward pass if none share keys. */
+static int64_t count_items(const attention *job, const forward *work)
+{
+    return job->batches * job->q.heads * tuff__divide_up(job->q.count, work->block) * column_parts(job, work);
+}
+
+bool tuff__attention_shares_keys(const attention *job)
+{
+    const forward work = choose_forward(job);
+    return !tuff__uses_registers(&job->list->policy) &&
+           choose_key_splits(job, &work, count_items(job, &work)).count > 1;
+}
+
 static tuff_status add_split_buffers(const attention *job, bool has_result, bool softmax, key_splits *out)
 {
     const int64_t row = tuff__divide_up(job->v.width, LANES) * LANES, rows = job->q.count * job->q.heads;
@@ -233,8 +252,7 @@ static tuff_status lower_forward(const attention *job)
     const int result = tuff__attention_root(job->task, OP_ATTENTION);
     const forward work = choose_forward(job);
     const int64_t blocks = tuff__divide_up(job->q.count, work.block);
-    const int64_t parts = result < 0 ? 1 : tuff__divide_up(job->v.width, chunk_of(&work));
-    const int64_t items = job->batches * job->q.heads * blocks * parts;
+    const int64_t parts = column_parts(job, &work), items = count_items(job, &work);
     int lse;
     const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
     key_splits splits = choose_key_splits(job, &work, items);
