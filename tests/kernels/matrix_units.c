@@ -206,6 +206,9 @@ static const product_case cases[] = {
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
+/* More rows of tiles than a band has, and a last band with fewer. */
+static const product_case in_bands = {330, 136, 32, 2, false, false, false, F16};
+
 /* A 16-bit factor that is assigned to an array which does not begin at a multiple of 16 bytes. */
 static void try_assigned(tuff_device *device)
 {
@@ -520,6 +523,7 @@ static void try_units(tuff_device *device, const units *one, int only)
         try_product(device, &cases[i], 1 + i % 3);
         device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
+    try_product(device, &in_bands, 2);
     try_assigned(device);
     try_allowed(device);
     device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
@@ -673,6 +677,39 @@ static void dropout_avoids_units_if_compilers_crash(void **unused)
     for_each_api(check_dropout);
 }
 
+/* A band has about as many rows of tiles as the groups that run at a time have columns. Nothing is compiled. */
+static void check_bands(tuff_device *device)
+{
+    enum { SIDE = 4096 };
+    static const struct {
+        uint32_t units;
+        int64_t band;
+    } expected[] = {{2, 4}, {60, 8}, {132, 16}, {512, 32}};
+    const tuff_device_info before = device->info;
+    describe_as_gpu(device);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        device->info.compute_units = expected[i].units;
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *x = operand(graph, "x", TUFF_F16, 1, SIDE, SIDE, false);
+        tuff_output(graph, "y", tuff_matmul(x, operand(graph, "w", TUFF_F16, 1, SIDE, SIDE, false)));
+        tuff_plan *plan = lower_configured(graph, &(tuff_compile_options){0}, TASK_MATMUL, NULL);
+        assert_non_null(plan);
+        const launch_list *list = &plan->executable.launches;
+        assert_int_equal(list->launch_count, 1);
+        assert_string_equal(list->launches[0].body, "matmul_cooperative");
+        assert_int_equal(list->launches[0].parameters[6], expected[i].band);
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+    device->info = before;
+}
+
+static void groups_run_in_bands(void **unused)
+{
+    (void)unused;
+    for_each_api(check_bands);
+}
+
 /* A few queries over many keys leave most processors idle unless groups share the keys, which those on units do not.
    Nothing is compiled. */
 static void check_few_queries(tuff_device *device)
@@ -744,6 +781,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(products_on_own_units_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(dropout_avoids_units_if_compilers_crash, use_fresh_cache, drop_cache),
         cmocka_unit_test(few_queries_share_keys_without_units),
+        cmocka_unit_test(groups_run_in_bands),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
         cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};

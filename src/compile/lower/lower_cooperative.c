@@ -229,10 +229,10 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
     tuff__set_parameters(kernel,
                          (int64_t[]){rows, columns, inner, tuff__divide_up(rows, tile->rows),
-                                     tuff__divide_up(columns, tile->columns), batches, chain->operand_strides[0][0],
-                                     chain->operand_strides[0][1], chain->operand_strides[1][0],
-                                     chain->operand_strides[1][1]},
-                         10);
+                                     tuff__divide_up(columns, tile->columns), batches, tuff__choose_band(&list->policy),
+                                     chain->operand_strides[0][0], chain->operand_strides[0][1],
+                                     chain->operand_strides[1][0], chain->operand_strides[1][1]},
+                         11);
     return define(kernel, tile, inner);
 }
 

@@ -61,7 +61,7 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
 
 /* Groups that run together should read as few rows and columns of blocks as possible, so a band is about as many blocks
    wide as high: the square root of the groups that the device runs at a time, about two per processor. */
-static int choose_band(const kernel_policy *policy)
+int tuff__choose_band(const kernel_policy *policy)
 {
     const int64_t processors = processors_of(policy);
     int band = 4;
@@ -73,7 +73,7 @@ static int choose_band(const kernel_policy *policy)
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem)
 {
     matmul_blocks made = {.step_k = tuff__tunable_value(policy, TUNABLE_matmul_local_step_k),
-                          .band = choose_band(policy)};
+                          .band = tuff__choose_band(policy)};
     const block_shape shape = choose_shape(policy, problem, made.step_k);
     made.rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_rows, shape.rows);
     made.columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_columns, shape.columns);

@@ -42,6 +42,8 @@ typedef struct matmul_blocks {
 
 /* Bytes of local memory for one buffer. */
 uint32_t tuff__block_bytes(const matmul_blocks *blocks);
+/* Returns the rows of blocks in a band. */
+int tuff__choose_band(const kernel_policy *policy);
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem);
 
 /* Matmuls of few rows or few columns, on CPU devices whose items are scalar code. Reading the large operand dominates,
