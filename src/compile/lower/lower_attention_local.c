@@ -422,6 +422,10 @@ static tuff_status launch_backward(const attention *job, const attention_backwar
     tuff__text_add(&defines, "#define DB %d\n#define ADD_COPIES %d\n", db, join);
     add_tiles(job, work, &defines);
     const double products = 2.0 + dq + dk + dv;
+    if (!join) {
+        tuff__text_add(&defines, "#define MANY_REGISTERS\n");
+        made->registers = REGISTERS_MANY;
+    }
     made->vec = LANES;
     made->local_size = (uint32_t)lanes_of(work);
     made->local_bytes = (uint32_t)local_bytes(work);
