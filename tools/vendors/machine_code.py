@@ -3,9 +3,10 @@
 Reads the output of nvdisasm (.sass), LLVM's assembly for AMD (.s; that of Mesa's ACO, .aco, is similar) and ocloc's
 disassembly (.asm). Loops are the natural loops of the control flow graph. If a loop branches, the path that is counted
 is the one with the most loads, stores and multiplications, and of these the one with the fewest instructions: whole
-vectors rather than the elements at an edge. A loop inside it counts once.
+vectors rather than the elements at an edge. A loop inside it counts once, unless the kernel's products are known.
 """
 import collections
+import itertools
 import re
 
 Instruction = collections.namedtuple("Instruction", "op kind width slots")
@@ -40,8 +41,8 @@ AMD_RULES = [(re.compile(pattern), kind) for pattern, kind in (
     (r"v_(mfma|wmma|smfmac)", "matrix"), (r"ds_(load|read)", "local_load"), (r"ds_(store|write)", "local_store"),
     (r"ds_(bpermute|swizzle|permute)", "move"),
     (r"(global|flat|buffer)_load", "global_load"), (r"(global|flat|buffer)_store", "global_store"),
-    (r"scratch_", "spill"), (r"s_barrier", "barrier"),
-    (r"s_(waitcnt|wait_|delay|nop|clause|sleep)|buffer_(gl|inv)", "wait"), (r"s_(cbranch|branch)", "branch"),
+    (r"scratch_", "spill"), (r"s_barrier(_signal\w*)?$", "barrier"),
+    (r"s_(waitcnt|wait_|barrier_wait|delay|nop|clause|sleep)|buffer_(gl|inv)", "wait"), (r"s_(cbranch|branch)", "branch"),
     (r"s_", "scalar"), (r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", "special"), (r"v_cvt", "convert"),
     (r"v_(pk_)?(add|sub|mul|max|min|max3|min3)\w*_f\d+|v_dual_(add|mul|max|min|sub)\w*_f32|v_cmpx?\w*_f\d+", "float"),
     (r"v_mov|v_dual_mov|v_accvgpr|v_perm|\w*cndmask|\w*lane", "move"), (r"v_", "integer"))]
@@ -247,6 +248,11 @@ class Flow:
     def instructions(self, header):
         return [one for block in sorted(self.way_through(header)) for one in self.part(block)]
 
+    def innermost_with_most(self, kind):
+        """The smallest of the loops with the most instructions of a kind, on any path."""
+        parts = {header: [one for block in blocks for one in self.part(block)] for header, blocks in self.loops.items()}
+        return max(parts, key=lambda header: (sum(one.kind == kind for one in parts[header]), -len(parts[header])))
+
     def multiplying_inside(self, header):
         """The multiplying loops inside a loop."""
         return [other for other, inside in self.loops.items() if inside < self.loops[header] and
@@ -255,17 +261,17 @@ class Flow:
     def repeated(self, header, products):
         """The instructions of one iteration in order, with inner loops repeated as often as they run. products: for
         each product that inner loops compute, in order, its multiply-adds and the number of pieces into which the
-        outermost of its loops divides it. Products without a loop are unrolled."""
+        outermost of its loops divides it. Products without a loop are unrolled: together they make up the multiply-adds
+        outside inner loops."""
         inner = self.multiplying_inside(header)
         way = self.way_through(header).union(*(self.way_through(other) for other in inner))
         outer = sorted(one for one in inner if not any(self.loops[one] < self.loops[other] for other in inner))
         straight = multiplies([one for block in way if not any(block in self.loops[other] for other in outer)
                                for one in self.part(block)])
-        left = list(products)
-        while len(left) > len(outer):
-            left.remove(min(left, key=lambda product: abs(product[0] - straight)))
-        if len(left) < len(outer):
-            raise ValueError("found %d multiplying loops, expected %d" % (len(outer), len(left)))
+        if len(products) < len(outer):
+            raise ValueError("found %d multiplying loops, expected %d" % (len(outer), len(products)))
+        left = min(itertools.combinations(products, len(outer)),
+                   key=lambda some: abs(sum(one[0] for one in products) - sum(one[0] for one in some) - straight))
         times = dict.fromkeys(way, 1)
         for (product, pieces), loop in zip(left, outer):
             blocks = [block for block in self.way_through(loop) if block in way]
@@ -297,11 +303,13 @@ def main_loop(path, products=()):
     flow = Flow(code)
     parts = [flow.instructions(header) for header in flow.loops] or [code.items]
     most = max(weight(part) for part in parts)
+    uses_units = any(one.kind == "matrix" for one in code.items)
+    if products and uses_units:
+        return flow.repeated(flow.innermost_with_most("matrix"), products), code.items
     if products:
         header = max(flow.loops,
                      key=lambda one: (len(flow.multiplying_inside(one)), multiplies(flow.instructions(one))))
         return flow.repeated(header, products), code.items
-    uses_units = any(one.kind == "matrix" for one in code.items)
     whole = [part for part in parts if multiplies(part) == multiplies(code.items)
              and any(one.kind == "barrier" for one in part)]
     if uses_units and whole:
@@ -351,6 +359,13 @@ def issue_share(part, target):
         return count / 2 / sum(one.slots for one in part if one.op.startswith("v_"))
     kinds = collections.Counter(one.kind for one in part)
     return count / max(count + kinds["float"] + kinds["move"] + kinds["convert"], kinds["integer"])
+
+
+def wide_share(part):
+    """The share of the bytes moved from and to global memory that move in accesses of at least 16 bytes; 1 if none
+    move."""
+    moved = [one.width for one in part if one.kind in ("global_load", "global_store", "copy")]
+    return sum(width for width in moved if width >= 16) / sum(moved) if moved else 1
 
 
 def widths(part, kind):
