@@ -58,7 +58,7 @@ if(TUFF_SHADERC_FOUND AND TUFF_VULKAN_LOADER)
   target_link_libraries(vendor_pipelines PRIVATE ${TUFF_SHADERC_LIBRARIES} ${TUFF_VULKAN_LOADER})
 endif()
 
-# Writes kernels; built only for tools/check-loops.
+# Writes kernels; built only for tools/check-loops and tools/check-vendors.
 if(TUFF_TOOL)
   add_executable(vendor_kernels EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/vendors/kernels.c
     ${PROJECT_SOURCE_DIR}/tools/inspect/override_gpu.c)

@@ -237,6 +237,46 @@ static void describe_as_gpu(tuff_device *device)
             fail_msg("no task can be lowered by %s", seen.rows[i]);
 }
 
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
+
+/* Whether a row for GPUs sets a tunable of the kernel. */
+static bool has_row(const char *kernel)
+{
+    static const char *const families[] = {"matmul", "map", "row", "column", "scatter", "scan", "attention"};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const char *const *all;
+        const int count = tuff__portfolio_for_class(KERNELS_GPU, families[i], &all);
+        for (int k = 0; k < count; k++) {
+            tune_config config;
+            assert_int_equal(tuff__config_parse(all[k], &config), TUFF_OK);
+            for (int t = 0; t < TUNABLE_COUNT; t++)
+                if (tuff__config_has(&config, (tunable)t) &&
+                    strcmp(tuff__tunable_info((tunable)t)->kernel, kernel) == 0)
+                    return true;
+        }
+    }
+    return false;
+}
+
+static void kernels_of_gpus_have_rows(void **state)
+{
+    (void)state;
+    int kernels = 0;
+    for (int t = 0; t < TUNABLE_COUNT; t++) {
+        const char *kernel = tuff__tunable_info((tunable)t)->kernel;
+        if (!ends_with(kernel, "_local") && !ends_with(kernel, "_subgroup") && !ends_with(kernel, "_cooperative"))
+            continue;
+        if (!has_row(kernel))
+            fail_msg("no row for %s", kernel);
+        kernels++;
+    }
+    assert_true(kernels > 8);
+}
+
 static void rows_for_gpus_make_kernels(void **state)
 {
     (void)state;
@@ -250,6 +290,7 @@ int main(void)
         cmocka_unit_test(the_first_serves_all),
         cmocka_unit_test(memory_may_run_out_anywhere),
         cmocka_unit_test(what_is_compiled_in_is_what_was_recorded),
+        cmocka_unit_test(kernels_of_gpus_have_rows),
         cmocka_unit_test_setup_teardown(rows_for_gpus_make_kernels, use_fresh_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, make_spaces, free_spaces);

@@ -1,0 +1,224 @@
+"""Feeds saved machine code to tools/check-loops: it counts what is there, and each way to make the code worse misses a
+row, a figure, or both. Also tries what tools/check-vendors says of the candidates for GPUs. Usage: machine_code.py
+SOURCE_FOLDER"""
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+
+source = sys.argv[1]
+sys.path.insert(0, os.path.join(source, "tools/vendors"))
+import limits  # noqa: E402
+import machine_code  # noqa: E402
+
+
+def load(script):
+    loader = importlib.machinery.SourceFileLoader(script.replace("-", "_"), os.path.join(source, "tools", script))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+check_loops, check_vendors = load("check-loops"), load("check-vendors")
+
+NAME = "product.matmul_local"
+FIGURES = tuple(limits.Figure("*.matmul_local", *one) for one in (
+    ("sm_*", "multiply", 70), ("gfx*", "multiply", 65), ("sm_*", "issue", 70), ("gfx*", "issue", 83),
+    ("*", "reads", 0.13), ("*", "local_width", 16), ("*", "wide", 100), ("*", "barriers", 2), ("*", "registers", 64),
+    ("*", "scratch", 0)))
+# By column: what the listing of sm_90 and that of gfx1100 have. Their loop is made from tests/data/machine_code.
+COUNTS = {"sm_90": dict(multiply=74, issue=74, reads=0.125, local_width=16, global_width=16, wide=100, barriers=2),
+          "gfx1100": dict(multiply=67, issue=84, reads=0.125, local_width=16, global_width=16, wide=100, barriers=2)}
+LISTINGS = {"sm_90": "product.sass", "gfx1100": "product.s"}
+failures = 0
+
+
+def expect(holds, message):
+    global failures
+    if not holds:
+        failures += 1
+        print("FAILED: " + message)
+
+
+def listing(target):
+    with open(os.path.join(source, "tests/data/machine_code", LISTINGS[target]), encoding="utf-8") as file:
+        return file.read()
+
+
+def count(text, target, folder, registers=56, scratch=0, name=NAME, kernel_text=""):
+    """Returns what check-loops counts in the machine code."""
+    path = os.path.join(folder, LISTINGS[target])
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    with open(os.path.join(folder, "kernel"), "w", encoding="utf-8") as file:
+        file.write(kernel_text)
+    kernel = check_loops.Kernel(file.name, name, 1, 64, 0)
+    return check_loops.count(kernel, target, path, registers, 4, scratch)
+
+
+def replaced(text, pattern, by, times):
+    changed, count = re.subn(pattern, by, text, count=times, flags=re.M)
+    expect(count == times, "%s occurs only %d times" % (pattern, count))
+    return changed
+
+
+# Changes of the machine code by target, and the columns in which the row and the figures then fail.
+MOVED = r"^( +/\*\w+\*/ +)FFMA (R\w+)(.*)$", r"\1MOV \2, R0 ;"
+CHANGES = {
+    "sm_90": {
+        "multiply-adds removed": (*MOVED, 8, {"multiply", "issue", "reads"}, {"multiply", "issue", "reads"}),
+        "instructions added": (r"^(.* FFMA .*)$", r"\1\n        /*0000*/                   IADD3 R0, R0, 0x1, RZ ;", 12,
+                               {"multiply", "issue"}, {"multiply", "issue"}),
+        "a spill": (r"^(.* FFMA .*)$", r"\1\n        /*0000*/                   STL [R1], R0 ;", 1, {"scratch"},
+                    {"scratch"}),
+        "a narrower load from global memory": (r"LDG\.E\.128", "LDG.E.64", 1, {"global_width", "wide"}, {"wide"}),
+        "a narrower load from local memory": (r"LDS\.128", "LDS.64", 1, {"local_width"}, {"local_width"}),
+        "another barrier": (r"^(.* BAR\..*)$", r"\1\n\1", 1, {"barriers"}, {"barriers"})},
+    "gfx1100": {
+        "multiply-adds removed": (r"^\tv_dual_fmac_f32 (v\d+), (v\d+), v\d+ :: v_dual_fmac_f32.*$",
+                                  r"\tv_mov_b32_e32 \1, \2", 4, {"multiply", "issue", "reads"},
+                                  {"multiply", "issue", "reads"}),
+        "pairs split": (r"^\t(v_dual_fmac_f32 v\d+, v\d+, v\d+) :: (v_dual_fmac_f32.*)$", r"\t\1\n\t\2", 8, {"issue"},
+                        {"issue"}),
+        "a spill": (r"^(\tv_dual_fmac_f32 .*)$", r"\1\n\tscratch_store_b32 off, v0, off", 1, {"scratch"}, {"scratch"}),
+        "a narrower load from global memory": (r"global_load_b128", "global_load_b64", 1, {"global_width", "wide"},
+                                               {"wide"}),
+        "a narrower load from local memory": (r"ds_load_b128", "ds_load_b64", 1, {"local_width"}, {"local_width"}),
+        "another barrier": (r"^\ts_barrier$", "\ts_barrier\n\ts_barrier", 1, {"barriers"}, {"barriers"})}}
+
+
+def columns_of(complaints, word):
+    """Returns the columns that complaints with the word name."""
+    return {re.match(r"\S+ on \S+: (\w+) is", one).group(1) for one in complaints if word in one}
+
+
+def check(one, target, table, expected, message):
+    complaints = list(limits.complaints([one], [], table, False, FIGURES, ()))
+    for word, columns in zip(("expected", "promised"), expected):
+        found = columns_of(complaints, word)
+        expect(found == columns,
+               "%s, %s: %s columns %s, not %s" % (target, message, word, sorted(found), sorted(columns)))
+
+
+def check_listing(target, folder):
+    good = count(listing(target), target, folder)
+    for column, value in COUNTS[target].items():
+        expect(getattr(good, column) == value,
+               "%s: %s is %g, not %g" % (target, column, getattr(good, column), value))
+    table = {(NAME, target): limits.row_of(good)}
+    check(good, target, table, (set(), set()), "unchanged")
+    for message, (pattern, by, times, *columns) in CHANGES[target].items():
+        worse = count(replaced(listing(target), pattern, by, times), target, folder)
+        check(worse, target, table, columns, message)
+    check(count(listing(target), target, folder, registers=80), target, table, ({"registers"},) * 2, "more registers")
+    check(count(listing(target), target, folder, scratch=16), target, table, ({"scratch"},) * 2, "scratch")
+    expect(any("no row" in one for one in limits.complaints([good], [], {}, False, FIGURES, ())),
+           "a kernel without a row")
+    missing = {("other.map", target): table[NAME, target], **table}
+    expect(any("not compiled" in one for one in limits.complaints([good], [], missing, True, FIGURES, ())),
+           "a row without a kernel")
+
+
+# A loop over panels with two inner loops of matrix instructions, and others around them.
+PANELS = """kernel:
+\tv_mov_b32 v0, 0
+.LBB0_1:
+\tglobal_load_b128 v[0:3], v[4:5], off
+\ts_barrier
+.LBB0_2:
+\tds_load_b128 v[8:11], v7
+\tv_wmma_f32_16x16x16_f16 v[16:23], v[8:15], v[24:31], v[16:23]
+\ts_cbranch_scc0 .LBB0_2
+\ts_barrier
+\tv_exp_f32 v0, v1
+%s.LBB0_3:
+\tds_load_b128 v[8:11], v7
+\tv_wmma_f32_16x16x16_f16 v[16:23], v[8:15], v[24:31], v[16:23]
+\ts_cbranch_scc0 .LBB0_3
+\ts_cbranch_scc0 .LBB0_1
+\ts_endpgm
+"""
+DEFINES = "".join("#define %s %d\n" % one for one in dict(
+    LOCAL_SIZE=128, MATRIX_LANES=32, MATRIX_M=16, MATRIX_N=16, MATRIX_K=16, TILE_ROWS=1, KEYS=64, KEY_STEPS=4,
+    VALUE_BLOCKS=2).items())
+
+
+def check_inner_loops(folder):
+    """Inner loops count as often as they run: 16 times, and 8 times. The share of matrix instructions is then large
+    enough for a relative margin to notice instructions outside them."""
+    name, target = "panels.attention_cooperative", "gfx1100"
+    good = count(PANELS % "", target, folder, name=name, kernel_text=DEFINES)
+    expect(good.kinds["matrix"] == 24 and good.kinds["local_load"] == 24 and good.kinds["special"] == 1,
+           "inner loops: %s" % good.kinds)
+    table = {(name, target): limits.row_of(good)}
+    worse = count(PANELS % ("\tv_exp_f32 v0, v1\n" * 5), target, folder, name=name, kernel_text=DEFINES)
+    check(good, target, table, (set(), set()), "inner loops")
+    check(worse, target, table, ({"multiply"}, set()), "inner loops and more exponentials")
+    few = good._replace(multiply=0.6)
+    few_row = {(name, target): limits.row_of(few)}
+    check(few._replace(multiply=0.5), target, few_row, ({"multiply"}, set()), "a small share")
+
+
+def check_exemptions(folder):
+    good = count(listing("sm_90"), "sm_90", folder)
+    figures = (limits.Figure("*", "sm_90", "multiply", 80),)
+    for bound, missed, needless in ((70, 0, 0), (75, 1, 0)):
+        exempt = (limits.Exemption("product.*", "sm_*", "multiply", bound, "it is small"),)
+        expect(len(list(limits.missed_figures(good, figures, exempt))) == missed, "an exemption to %d" % bound)
+        expect(len(list(limits.needless_exemptions([good], figures, exempt))) == needless, "needless: %d" % bound)
+    exempt = (limits.Exemption("product.*", "sm_*", "multiply", 60, "it is small"),)
+    expect(list(limits.needless_exemptions([good], FIGURES, exempt)), "an exemption that is not needed")
+
+
+def check_tables():
+    """Each figure is about kernels that the table has, and each exemption about a figure."""
+    rows = limits.read_table()
+    for figure in limits.FIGURES:
+        for pattern in figure.kernels.split():
+            one = figure._replace(kernels=pattern)
+            expect(any(limits.matches(one, *key) for key in rows), "no row for the figure %s" % (one,))
+        expect(figure.column in limits.COLUMNS[2:], "no column %s" % figure.column)
+    for exempt in limits.EXEMPTIONS:
+        figures = [one for one in limits.FIGURES if one.column == exempt.column]
+        expect(any(limits.matches(exempt, *key) and limits.matches(one, *key) for one in figures for key in rows),
+               "no figure for the exemption %s" % (exempt,))
+        expect(len(exempt.reason) > 20, "no reason for the exemption %s" % (exempt,))
+    for key, row in rows.items():
+        expect(all(row[column] == "-" or float(row[column]) >= 0 for column in limits.COLUMNS[2:]), "row %s" % (key,))
+        # A requirement that nothing can miss is none.
+        expect(row["multiply"] != "0" and row["wide"] != "0", "row %s cannot fail" % (key,))
+
+
+def check_candidates(folder):
+    """A candidate that spills is listed but is no error, unlike another kernel, or one that does not compile."""
+    candidates = check_vendors.read_portfolio()
+    with open(os.path.join(source, "src/search/portfolio_gpu.def"), encoding="utf-8") as file:
+        rows = re.findall(r"^PORTFOLIO", file.read(), re.M)
+    expect(sum(map(len, candidates.values())) == len(rows), "check-vendors reads all rows of the portfolio")
+    path = os.path.join(folder, "attention.f16_64.2.1.attention_backward_local.2.32.cl")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("#define LOCAL_SIZE 64\n")
+    name = "attention.f16_64.2.1.attention_backward_local.2"
+    one, other = check_vendors.Candidate(path, name, candidates), check_vendors.Kernel(path, "f32")
+    expect(one.name == "attention_backward_local" and one.candidate == candidates["attention"][1], "its name")
+    for kernel, spills, failure, count in ((one, 4, "", 0), (one, 0, "error", 1), (other, 4, "", 1), (other, 0, "", 0)):
+        found = list(check_vendors.complaints([kernel.row("dg2", spills=spills, failure=failure)], [kernel]))
+        expect(len(found) == count, "complaints of %s with %d spills: %s" % (type(kernel).__name__, spills, found))
+
+
+def main():
+    expect(machine_code.wide_share([]) == 1, "nothing is moved")
+    with tempfile.TemporaryDirectory() as folder:
+        for target in LISTINGS:
+            check_listing(target, folder)
+        check_inner_loops(folder)
+        check_exemptions(folder)
+        check_candidates(folder)
+    check_tables()
+    print("%d failures" % failures)
+    return 1 if failures else 0
+
+
+sys.exit(main())
