@@ -1,12 +1,14 @@
 #!/bin/sh
 # Matmuls, attention and its gradients on matrix units, which GLSL has in two forms: all must compile to valid SPIR-V. A
 # form that no compiler knows is skipped, as are both without a validator. GLSLANG_KHR may name a compiler that knows
-# KHR's, and SPIRV_VAL_KHR a validator (tools/setup-drivers). Usage: cooperative.sh BUILD
+# KHR's, and SPIRV_VAL_KHR a validator (tools/setup-drivers). A run draws every third kernel of each vendor and body,
+# unless it is thorough. Usage: cooperative.sh BUILD
 set -u
-tuff=$1/tuff
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
+. "$(dirname "$0")/../tools/script_checks"
+enter "$1"
+begin_draws
+every=3
+[ "${TUFF_SUITE:-}" != thorough ] || every=1
 
 device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 1)
 [ -n "$device" ] || { echo "no Vulkan device"; exit 77; }
@@ -25,10 +27,13 @@ check() {
     form=$1 vendor=$2
     shift 2
     "$tuff" kernel --out "$vendor" --as "$vendor" --family cooperative --precision f16 --device "$device" >list || exit 1
-    count=0
+    count=0 number=0
+    draw $every
     for compiler in "$@"; do
         knows "$compiler" "$form" || continue
         for text in "$vendor"/tuff_*_cooperative*-*; do
+            number=$((number + 1))
+            [ $((number % every)) = "$drawn" ] || continue
             grep -q "GL_${form}_cooperative_matrix : require" "$text" || { echo "$text does not use the $form extension"; exit 1; }
             "$compiler" -V --target-env vulkan1.1 "$text" -o kernel.spv >log 2>&1 || { cat log; exit 1; }
             "$validator" --target-env vulkan1.3 kernel.spv || exit 1
