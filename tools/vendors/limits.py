@@ -57,8 +57,6 @@ EXEMPTIONS = tuple(Exemption(*one) for one in (
      "wider heads take a quarter more reads, and the waits and delays of gfx11 are instructions without a vector slot"),
     ("gradients_*.attention_backward_local", "gfx1100*", "multiply", 66,
      "lanes keep one vector of gradients, so that a read serves fewer multiply-adds; waits and delays as above"),
-    ("gradients_*.attention_backward_local", "dg2 pvc", "multiply", 63,
-     "lanes keep one vector of gradients; integer instructions, which have a pipe of their own, count (issue is 93)"),
 ))
 
 
