@@ -49,6 +49,8 @@ FIGURES = tuple(Figure(*one) for one in (
 # Kernels that fall short of a figure, the bound that holds instead, and why. check-loops complains of one that is not
 # needed any more.
 EXEMPTIONS = tuple(Exemption(*one) for one in (
+    ("matmul_f32_tn.matmul_local", "gfx1100", "issue", 89,
+     "registers for all 16 waves, where LLVM pairs fewer instructions; with 7 waves it reached 94"),
     ("attention_* gradients_*.attention_local", "gfx90a gfx942", "multiply", 53,
      "a packed instruction does two multiply-adds, so that all others weigh twice"),
     ("gradients_*.attention_backward_local", "gfx90a gfx942", "multiply", 43,
