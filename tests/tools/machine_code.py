@@ -206,6 +206,10 @@ def check_candidates(folder):
     for kernel, spills, failure, count in ((one, 4, "", 0), (one, 0, "error", 1), (other, 4, "", 1), (other, 0, "", 0)):
         found = list(check_vendors.complaints([kernel.row("dg2", spills=spills, failure=failure)], [kernel]))
         expect(len(found) == count, "complaints of %s with %d spills: %s" % (type(kernel).__name__, spills, found))
+    for name, count in (("map", 1), ("attention_backward_local", 0), ("attention_backward_cooperative_shared", 0)):
+        other.name = name
+        found = list(check_vendors.complaints([other.row("dg2", local=49152)], [other]))
+        expect(len(found) == count, "complaints of the local memory of %s: %s" % (name, found))
 
 
 def main():
