@@ -39,11 +39,11 @@ typedef struct vector_shares {
    multiply-adds that is measured. Other vendors get the lowest of all. CPUs have no such counts: these are shares
    that PoCL, Intel's runtime, lavapipe and SwiftShader reach even on a machine with other work. On one without, PoCL
    reaches 1.2 and 0.6 (bench/results/pocl-epyc.md). */
-static const vector_shares nvidia = {0.88, 0.86, 0.85, 0.79, 0.78, REACHED},
-                           rdna = {0.93, 0.90, 0.91, 0.79, 0.77, REACHED},
-                           cdna = {0.88, 0.85, 0.86, 0.77, 0.76, REACHED},
+static const vector_shares nvidia = {0.86, 0.85, 0.84, 0.79, 0.78, REACHED},
+                           rdna = {0.91, 0.88, 0.89, 0.78, 0.77, REACHED},
+                           cdna = {0.89, 0.86, 0.86, 0.77, 0.76, REACHED},
                            intel = {0.97, 0.95, 0.97, 0.92, 0.90, REACHED},
-                           other_gpu = {0.88, 0.85, 0.85, 0.77, 0.76, REACHED},
+                           other_gpu = {0.86, 0.85, 0.84, 0.77, 0.76, REACHED},
                            cpu_opencl = {0.50, 0.40, 0.40, 0.25, 0.20, 1},
                            cpu_vulkan = {0.25, 0.20, 0.20, 0.20, 0.16, 1};
 
@@ -53,7 +53,7 @@ static const vector_shares nvidia = {0.88, 0.86, 0.85, 0.79, 0.78, REACHED},
    takes the cycles that follow from the published rate. On NVIDIA's and Intel's GPUs the other instructions run
    beside it, and take fewer cycles: 78 instructions beside 2 x 64 cycles (sm_90a), 83 beside 32 x 8 (sm_80), 48 beside
    64 x 16 (dg2). On AMD's they come on top: 16 x 32 / (16 x 32 + 34) on gfx1100, 16 x 32 / (16 x 32 + 17 x 4) on
-   gfx942, where few waves fit; in attention 8 x 32 / (8 x 32 + 700) and 32 x 32 / (32 x 32 + 800 x 4). Intel's
+   gfx942, where few waves fit; in attention 32 x 32 / (32 x 32 + 1532) and 32 x 32 / (32 x 32 + 800 x 4). Intel's
    attention is limited by 2.7 reads of local memory for each matrix instruction. NVIDIA's is on mma.sync and reached
    167 of 989 TFLOP/s on an H100. */
 typedef struct unit_shares {
@@ -76,7 +76,7 @@ static const unit_shares units[] = {
     {VENDOR_NVIDIA, "A100", 0, -1, 16, 1.00, 0.34},
     {VENDOR_NVIDIA, NULL, 0, -1, 2, 1.00, 0.95},
     {VENDOR_AMD, NULL, TUFF_MATRIX_MFMA, -1, 8, 0.88, 0.24},
-    {VENDOR_AMD, NULL, 0, -1, 2, 0.94, 0.27},
+    {VENDOR_AMD, NULL, 0, -1, 2, 0.94, 0.40},
     {VENDOR_INTEL, NULL, 0, -1, 8, 1.00, 0.30},
     {0, NULL, 0, -1, 2, 0.88, 0.24},
 };
