@@ -1,5 +1,5 @@
-# Run as a script, writes OUTPUT, a C file with the texts of FILES under their names, for src/kernels/kernel_texts.h. Bytes are
-# written as numbers because a string literal may not be longer than 4095 characters.
+# Run as a script, writes OUTPUT, a C file with the texts of FILES under their names, for src/kernels/kernel_texts.h.
+# Bytes are written as numbers because a string literal may not be longer than 4095 characters.
 set(arrays)
 set(rows)
 set(count 0)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Matmuls, attention and its gradients on matrix units, which GLSL has in two forms: all must compile to valid SPIR-V. A
 # form that no compiler knows is skipped, as are both without a validator. GLSLANG_KHR may name a compiler that knows
-# KHR's, and SPIRV_VAL_KHR a validator (tools/setup-drivers). A run draws every third kernel of each vendor and body,
-# unless it is thorough. Usage: cooperative.sh BUILD
+# KHR's, and SPIRV_VAL_KHR a validator (tools/setup-drivers). A run draws every third kernel of each vendor, unless
+# it is thorough. Usage: cooperative.sh BUILD
 set -u
 . "$(dirname "$0")/../tools/script_checks"
 enter "$1"
@@ -49,7 +49,7 @@ check() {
 }
 
 validator=${SPIRV_VAL_KHR:-spirv-val}
-command -v "$validator" >/dev/null || { echo "spirv-val is not installed"; exit 77; }
+command -v "$validator" >/dev/null || { echo "$validator is not installed"; exit 77; }
 khr=${GLSLANG_KHR:-glslang}
 check NV nvidia glslangValidator glslang "$khr"
 check KHR amd "$khr" glslangValidator

@@ -249,9 +249,9 @@ const cli_verb verb_doctor = {
     .name = "doctor",
     .summary = "Checks a device in two minutes and prints a text for a bug report.",
     .about =
-        "Prints the self-test, compares the speed in f32 and, if the device computes with them, in 16 bits with what "
-        "is "
-        "predicted for its vendor and matrix units, and checks as many ops and random programs against the float64 "
+        "Prints the self-test, compares the speed in f32 (and in 16 bits if it has 16-bit arithmetic or matrix units) "
+        "with what is predicted for its vendor and matrix units, and checks as many ops and random programs against "
+        "the float64 "
         "reference as time allows. Results below half of the prediction are marked SLOW. Exits with 0 if there are no "
         "errors, 1 if there are some or the device cannot be opened, 2 for a usage error. A slow device is not an "
         "error.",

@@ -271,8 +271,9 @@ static bool write_candidate(const writer *self, const tuff_plan *plan, int task,
     if (plan->fusion.task_count > MAX_TASKS)
         return false;
     configs[task] = config;
-    if (tuff__relower(&plan->executable.launches, &plan->fusion, &options, configs, &launches) != TUFF_OK)
-        return true;
+    const tuff_status status = tuff__relower(&plan->executable.launches, &plan->fusion, &options, configs, &launches);
+    if (status != TUFF_OK)
+        return status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT;
     for (int i = 0; written && i < launches.launch_count; i++)
         if (launches.launches[i].task == task)
             written = write_launch(self, &launches, i, name);
@@ -287,7 +288,8 @@ static bool write_candidates(const writer *self, const tuff_plan *plan, int task
     tune_key key;
     const tuff_status known = tuff__task_key(&plan->fusion, task, &key);
     const size_t length = strlen(known ? "" : key.family);
-    if (known != TUFF_OK || strncmp(one->name, key.family, length) != 0 || (one->name[length] | '.') != '.')
+    if (known != TUFF_OK || strncmp(one->name, key.family, length) != 0 ||
+        (one->name[length] != '\0' && one->name[length] != '.'))
         return known == TUFF_OK || known == TUFF_E_UNSUPPORTED;
     const int count = tuff__portfolio_for_class(KERNELS_GPU, key.family, &candidates);
     bool written = true;
@@ -444,12 +446,13 @@ static bool find_family(const char *name, tuff_family *family)
 
 int main(int count, char **arguments)
 {
+    enum { EXIT_NO_DEVICE = 77 };
     if (count != 5)
         return EXIT_USAGE;
     writer self = {.device = tuff_device_open(arguments[2]), .folder = arguments[1]};
     if (!self.device) {
         fprintf(stderr, "%s\n", tuff_error());
-        return EXIT_FAILURE;
+        return EXIT_NO_DEVICE;
     }
     const int vendor = find_vendor(arguments[3]);
     const bool portfolio = strcmp(arguments[4], "portfolio") == 0;

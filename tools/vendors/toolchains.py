@@ -126,6 +126,9 @@ def find_cuda(name):
     return None
 
 
+NO_DEVICE = 77  # exit code of vendor_kernels
+
+
 def ptxas_options(text):
     """As src/device/opencl builds the kernel."""
     return ["--maxrregcount=128"] if "#define FEW_REGISTERS\n" in text else []

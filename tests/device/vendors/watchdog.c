@@ -314,7 +314,7 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
                   submissions[0], submissions[STEPS - 1]);
     assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
-    /* Without pacing submissions take longer than a second. */
+    /* Without the limit, submissions take longer than a second. */
     tuff_device_wait(device);
     device->handle->predictor.is_on = false;
     device_clock.longest = 0;
