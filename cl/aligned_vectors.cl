@@ -1,4 +1,4 @@
-// For kernels of GPUs, where, as in GLSL, LOADV and STOREV access vectors at multiples of their elements. vload4
+// For kernels of GPUs, where, as in GLSL, LOADV and STOREV access vectors at multiples of VEC elements. vload4
 // promises no more than the alignment of an element, and compilers have been seen to split it into single loads.
 // Vectors with less alignment are loaded with LOADU.
 #if VEC == 4 || VEC == 8

@@ -26,6 +26,7 @@ target tuff__device_target(const tuff_device *device)
                     /* NVIDIA's driver 580.159 crashes when it compiles attention with a bias and dropout for Vulkan. */
                     .has_dropout_on_units = !(glsl && info->vendor_id == VENDOR_NVIDIA),
                     .compiles_unrolled_fast = !(glsl && cpu),
+                    .doubles_registers = !glsl && !cpu && info->vendor_id == VENDOR_INTEL,
                     .limits_registers = !glsl && !cpu && info->vendor_id == VENDOR_NVIDIA,
                     .has_fast_private_arrays = !(glsl && cpu),
                     .groups_keep_running = !glsl && cpu,

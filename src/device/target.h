@@ -24,6 +24,7 @@ typedef struct target {
     bool has_subgroup_matrices;  /* matrix units, proved by the self-test */
     bool has_dropout_on_units;   /* attention with dropout can use matrix units; else the compiler crashes on it */
     bool compiles_unrolled_fast; /* compile time is about linear in the length of the unrolled code */
+    bool doubles_registers;      /* the compiler can be told to use twice as many registers (Intel's) */
     bool limits_registers;       /* the compiler can be told to use few registers, so that more groups run at a time */
     bool has_fast_private_arrays; /* in registers or the nearest cache, even if indexed lane by lane */
     bool groups_keep_running;     /* a group that has begun goes on until it ends, as a thread does, so that groups can

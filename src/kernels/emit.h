@@ -45,7 +45,7 @@ typedef struct emitter {
     const fused_chain *chain;
     walk walk;
     int vec;
-    bool aligned_only;    /* vectors may only be accessed whole at aligned addresses (GLSL) */
+    bool aligned_only;    /* vectors may only be accessed whole at aligned addresses (GLSL, and OpenCL on GPUs) */
     value_state *states;  /* of the values, and after them of the outputs */
     int row_steps;        /* row shared by lanes: vectors that each lane keeps in registers; 0: none */
     bool has_reciprocals; /* x / y is computed as x * (1 / y) if many x share one y */

@@ -309,6 +309,7 @@ static bool suits_lanes(const attention_backward *work)
 /* Chooses the tiles that the tunables describe, or smaller ones if they are too large for a group. */
 static void choose_tiles(const attention *job, attention_backward *work)
 {
+    enum { MAX_SCORES = 32 }; /* of a lane: with 64, lanes of narrow heads would need more registers than they have */
     const kernel_policy *policy = &job->list->policy;
     const tuff_device_info *info = policy->target.info;
     const int64_t width = job->q.width > job->v.width ? job->q.width : job->v.width;
@@ -317,14 +318,19 @@ static void choose_tiles(const attention *job, attention_backward *work)
         work->width *= 2;
     work->queries = tuff__tunable_value(policy, TUNABLE_attention_local_backward_queries);
     work->keys = tuff__tunable_value(policy, TUNABLE_attention_local_backward_keys);
-    work->vectors = tuff__tunable_value(policy, TUNABLE_attention_local_backward_vectors);
+    work->vectors =
+        tuff__tunable_value_or(policy, TUNABLE_attention_local_backward_vectors,
+                               policy->target.doubles_registers
+                                   ? 2
+                                   : tuff__tunable_device_default(policy, TUNABLE_attention_local_backward_vectors));
     while ((local_bytes(work) > info->local_memory_size || lanes_of(work) > (int)info->max_group_size) &&
            work->keys > 8)
         if (work->keys > work->queries)
             work->keys /= 2;
         else
             work->queries /= 2;
-    while (32 * work->vectors * work->queries > 64 * work->width || 4 * work->vectors * work->queries > 8 * work->keys)
+    while (32 * work->vectors * work->queries > MAX_SCORES * work->width ||
+           4 * work->vectors * work->queries > 8 * work->keys)
         work->queries /= 2;
     if (!suits_lanes(work))
         work->vectors = 2;

@@ -68,17 +68,31 @@ static void stream_results(const launch_list *list, launch *kernel)
     }
 }
 
-/* Returns the elements of a vector of a map. On GPUs, vectors have 16 bytes also if all elements are narrow; GLSL has
-   none of eight elements. */
+/* Whether the vectors that an address reaches along an axis begin at multiples of their lanes. */
+static bool keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int lanes)
+{
+    bool multiple = address->offset % lanes == 0;
+    for (int i = 0; i < chain->rank; ++i)
+        multiple &= i == axis || chain->extent[i] == 1 || address->stride[i] % lanes == 0;
+    return multiple || address->stride[axis] != 1;
+}
+
+/* Returns the elements of a vector of a map. On GPUs vectors of narrow elements have 16 bytes, too, unless rows
+   would end within a vector or vectors would not be aligned. GLSL has none of eight elements. */
 static int map_vector(const launch_list *list, const fused_chain *chain, int64_t columns)
 {
     enum { NARROW_LANES = 8 };
     const int lanes = tuff__vector_width(&list->policy, columns);
-    bool narrow = true;
+    const int axis = chain->rank - 1;
+    bool narrow = columns % NARROW_LANES == 0;
     for (int i = 0; i < chain->buffer_count; ++i)
         narrow &= tuff_dtype_size(list->buffers[chain->buffers[i].id].dtype) == 2;
-    return lanes == 4 && narrow && columns >= NARROW_LANES && !tuff__uses_registers(&list->policy) &&
-                   !list->policy.target.items_are_lanes
+    for (int i = 0; i < chain->value_count && narrow; ++i)
+        if (chain->values[i].kind == VALUE_LOAD)
+            narrow = keeps_to_multiples(chain, &chain->values[i].address, axis, NARROW_LANES);
+    for (int i = 0; i < chain->output_count && narrow; ++i)
+        narrow = keeps_to_multiples(chain, &chain->outputs[i].address, axis, NARROW_LANES);
+    return lanes == 4 && narrow && !tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes
                ? NARROW_LANES
                : lanes;
 }

@@ -96,7 +96,7 @@ static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t 
     enum { GROUPS_OF_UNIT = 4, MIN_TERMS_OF_PART = 256, MIN_ELEMENTS = 1 << 22 };
     const int64_t wanted = GROUPS_OF_UNIT * tuff__cost_parameters(&self->target).units;
     int64_t best = 1;
-    if (self->target.avoids_local_memory || columns * inner < MIN_ELEMENTS)
+    if (self->target.avoids_local_memory || groups == 0 || columns * inner < MIN_ELEMENTS)
         return 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS_OF_PART && groups * best < wanted;
          ++split_k)

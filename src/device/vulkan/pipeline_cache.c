@@ -152,9 +152,11 @@ static void save_new(driver_device *device)
     const bool is_known = file.size == 0 || tuff__is_same_hash(tuff__hash(file.data, file.size), self->known_file);
     const blob merged = is_known ? (blob){0} : merge(device, file);
     const blob data = merged.size > 0 ? merged : read_data(device, self->handle);
-    if (store(device, data) && merged.size == 0)
+    const bool stored = store(device, data);
+    if (stored && merged.size == 0)
         self->known_file = tuff__hash(data.data, data.size);
-    self->saved_size = size;
+    if (stored)
+        self->saved_size = size;
     tuff__free(data.data);
     tuff__free(file.data);
 }
