@@ -158,6 +158,14 @@ int tuff__chain_pass_count(const fused_chain *chain)
     return last + 1;
 }
 
+bool tuff__strides_are_multiples(const fused_chain *chain, const affine *address, int except_axis, int elements)
+{
+    bool multiples = true;
+    for (int i = 0; i < chain->rank; ++i)
+        multiples &= i == except_axis || chain->extent[i] <= 1 || address->stride[i] % elements == 0;
+    return multiples;
+}
+
 bool tuff__is_produced(const fused_chain *chain, int operand)
 {
     return chain->producers[operand].end > 0;

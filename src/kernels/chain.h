@@ -133,6 +133,8 @@ void tuff__chain_analyse(fused_chain *chain);
    point. */
 int tuff__chain_pass_count(const fused_chain *chain);
 /* Whether the operand is computed where it is loaded. */
+/* Whether an address moves by multiples of so many elements along every axis but this one. */
+bool tuff__strides_are_multiples(const fused_chain *chain, const affine *address, int except_axis, int elements);
 bool tuff__is_produced(const fused_chain *chain, int operand);
 /* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address varies along
    both the rows and the columns. */

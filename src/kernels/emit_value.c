@@ -75,11 +75,8 @@ static bool bounds_are_between_vectors(const emitter *self, const chain_value *i
     const affine *address = &inside->address;
     if (address->stride[self->vector_axis] != 1 || !starts_at_multiples(self))
         return false;
-    bool between = (inside->low - address->offset) % self->vec == 0 && (inside->high - inside->low) % self->vec == 0;
-    for (int i = 0; i < self->chain->rank; ++i)
-        if (moves_along(self, address, i))
-            between &= address->stride[i] % self->vec == 0;
-    return between;
+    return (inside->low - address->offset) % self->vec == 0 && (inside->high - inside->low) % self->vec == 0 &&
+           tuff__strides_are_multiples(self->chain, address, self->vector_axis, self->vec);
 }
 
 void tuff__find_uniform(emitter *self)
@@ -225,20 +222,23 @@ snippet tuff__emit_address(emitter *self, int number, const affine *address, int
     return format_snippet("%s + %s * s%d_%d", base.text, along, number, self->vector_axis);
 }
 
-/* Whether every vector of this address starts at a multiple of the vector's elements. */
+/* Elements of the vectors that memory has at multiples of them. */
+static int aligned_elements(const emitter *self)
+{
+    return self->vec > 4 ? self->vec : 4;
+}
+
+/* Whether every vector of this address starts at such a multiple. */
 static bool is_aligned(const emitter *self, const affine *address, int buffer)
 {
     const chain_buffer *entry = &self->chain->buffers[buffer];
+    const int elements = aligned_elements(self);
     if (!self->aligned_only)
         return true;
-    const int lanes = self->vec > 4 ? self->vec : 4;
-    bool aligned = (address->offset + entry->element_offset) % lanes == 0;
-    if (self->walk == WALK_MATMUL) /* tiles at an edge are moved back inside */
-        aligned &= self->chain->extent[self->vector_axis] % lanes == 0;
-    for (int i = 0; i < self->chain->rank; ++i)
-        if (moves_along(self, address, i))
-            aligned &= address->stride[i] % lanes == 0;
-    return aligned;
+    /* The tiles of a matmul at an edge are moved back inside. */
+    return (address->offset + entry->element_offset) % elements == 0 &&
+           (self->walk != WALK_MATMUL || self->chain->extent[self->vector_axis] % elements == 0) &&
+           tuff__strides_are_multiples(self->chain, address, self->vector_axis, elements);
 }
 
 /* Returns the address as a vector of ints. */
@@ -468,7 +468,7 @@ static snippet write_load(emitter *self, const chain_value *value, int number, b
     if (!vector)
         return format_snippet("LOAD_%s(b%d, %s)", type, value->buffer, where.text);
     const bool aligned = is_aligned(self, &value->address, value->buffer) &&
-                         (!guarded || buffer->element_offset % (self->vec > 4 ? self->vec : 4) == 0);
+                         (!guarded || buffer->element_offset % aligned_elements(self) == 0);
     if (stride == 1)
         return format_snippet("LOAD%c_%s(b%d, %s)", aligned ? 'V' : 'U', type, value->buffer, where.text);
     return format_snippet("LOADS_%s(b%d, %s, s%d_%d)", type, value->buffer, where.text, number, self->vector_axis);

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 
 MAX_SECONDS = 600
@@ -127,6 +128,23 @@ def find_cuda(name):
 
 
 NO_DEVICE = 77  # exit code of vendor_kernels
+
+
+def write_vendor_kernels(build, folder, vendor, devices, family):
+    """Empties the folder and lets vendor_kernels write kernels there, in the language of the first device that exists.
+    Returns the fields of the lines that it prints, one for each kernel."""
+    program = os.path.join(build, "vendor_kernels")
+    if not os.path.exists(program):
+        raise Missing("vendor_kernels is not built")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    for device in devices:
+        code, output = run([program, folder, device, vendor, family])
+        if code == 0:
+            return [line.split("\t") for line in output.splitlines()]
+        if code != NO_DEVICE:
+            sys.exit("vendor_kernels cannot write kernels for %s: %s" % (vendor, complaint_of(output)))
+    raise Missing(complaint_of(output))
 
 
 def ptxas_options(text):

@@ -138,11 +138,10 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
 }
 
 /* Returns how many groups occupy all processors. */
-static int64_t groups_to_fill(const tuff_device_info *info, int64_t group_lanes)
+static int64_t groups_to_fill(const kernel_policy *policy, int64_t group_lanes)
 {
-    enum { LANES_OF_PROCESSOR = 256, USUAL_PROCESSORS = 16 };
-    const int64_t known = tuff__processor_count(info);
-    return tuff__divide_up((known > 0 ? known : USUAL_PROCESSORS) * LANES_OF_PROCESSOR, group_lanes);
+    enum { LANES_OF_PROCESSOR = 256 };
+    return tuff__divide_up(tuff__processors_or_usual(policy) * LANES_OF_PROCESSOR, group_lanes);
 }
 
 enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
@@ -175,7 +174,7 @@ static key_splits choose_key_splits(const attention *job, const forward *work, i
     const int64_t panels = end > first * work->keys ? tuff__divide_up(end - first * work->keys, work->keys) : 1;
     int64_t count = tuff__tunable_value(policy, TUNABLE_attention_local_splits), most = panels;
     if (count == 0) {
-        count = groups_to_fill(policy->target.info, work->lanes) / items;
+        count = groups_to_fill(policy, work->lanes) / items;
         most = panels / FEWEST_PANELS;
     }
     count = limit_splits(count < most ? count : most, elements);
@@ -343,7 +342,7 @@ static void choose_tiles(const attention *job, attention_backward *work)
 static int64_t choose_splits(const attention *job, const attention_backward *work, int group_lanes)
 {
     enum { LONGEST = 1 << 14 };
-    const int64_t groups = groups_to_fill(job->list->policy.target.info, group_lanes);
+    const int64_t groups = groups_to_fill(&job->list->policy, group_lanes);
     const int64_t owned = work->owners * work->parts;
     const int64_t panels = tuff__divide_up(job->q.count, work->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;

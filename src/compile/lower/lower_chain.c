@@ -71,10 +71,8 @@ static void stream_results(const launch_list *list, launch *kernel)
 /* Whether the vectors that an address reaches along an axis begin at multiples of their lanes. */
 static bool keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int lanes)
 {
-    bool multiple = address->offset % lanes == 0;
-    for (int i = 0; i < chain->rank; ++i)
-        multiple &= i == axis || chain->extent[i] == 1 || address->stride[i] % lanes == 0;
-    return multiple || address->stride[axis] != 1;
+    return address->stride[axis] != 1 ||
+           (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
 }
 
 /* Returns the elements of a vector of a map. On GPUs vectors of narrow elements have 16 bytes, too, unless rows

@@ -99,14 +99,14 @@ static void shrink(const launch_list *list, const fused_chain *chain, matrix_til
 {
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
-    const int64_t processors = tuff__processor_count(list->policy.target.info);
+    const int64_t processors = tuff__processors_or_usual(&list->policy);
     bool more = true;
     while (tile->rows / 2 >= rows && halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]))
         continue;
     while (tile->columns / 2 >= columns && halve_columns(tile))
         continue;
     while (more && tile->subgroup_rows * tile->subgroup_columns > 1 &&
-           groups_of(tile, rows, columns, batches) < (processors > 0 ? processors : 16))
+           groups_of(tile, rows, columns, batches) < processors)
         more = tile->rows >= tile->columns && tile->subgroup_rows > 1
                    ? halve(&tile->rows, &tile->subgroup_rows, tile->shape[0])
                : tile->subgroup_columns > 1 ? halve_columns(tile)

@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+int64_t tuff__processors_or_usual(const kernel_policy *policy)
+{
+    enum { USUAL = 16 };
+    const int64_t known = tuff__processor_count(policy->target.info);
+    return known > 0 ? known : USUAL;
+}
+
 bool tuff__uses_registers(const kernel_policy *policy)
 {
     const tuff_family family = tuff__family(policy);

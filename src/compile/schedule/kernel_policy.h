@@ -25,6 +25,8 @@ int tuff__tunable_device_default(const kernel_policy *policy, tunable name);
 /* The family of kernels and the library, from the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
 tuff_matmul_library tuff__library(const kernel_policy *policy);
+/* Returns tuff__processor_count of the device, or a usual number if it is unknown. */
+int64_t tuff__processors_or_usual(const kernel_policy *policy);
 /* Whether kernels give a row or tile to one item, without local memory. */
 bool tuff__uses_registers(const kernel_policy *policy);
 /* Lanes of the vectors that kernels use: 4, 8 or 16. */

@@ -14,18 +14,11 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks)
     return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
 }
 
-static int64_t processors_of(const kernel_policy *policy)
-{
-    enum { USUAL = 16 };
-    const int64_t known = tuff__processor_count(policy->target.info);
-    return known > 0 ? known : USUAL;
-}
-
 /* Returns the work of the busiest processor; 0 if the blocks do not fit into local memory or the group is too large. */
 static double cost_of_shape(const kernel_policy *policy, const matmul_problem *problem, const block_shape *shape,
                             int step_k)
 {
-    const int64_t processors = processors_of(policy);
+    const int64_t processors = tuff__processors_or_usual(policy);
     const int64_t groups = tuff__divide_up(problem->rows, shape->rows) *
                            tuff__divide_up(problem->columns, shape->columns) * problem->batches;
     const uint32_t bytes =
@@ -63,7 +56,7 @@ static block_shape choose_shape(const kernel_policy *policy, const matmul_proble
    wide as high: the square root of the groups that the device runs at a time, about two per processor. */
 int tuff__choose_band(const kernel_policy *policy)
 {
-    const int64_t processors = processors_of(policy);
+    const int64_t processors = tuff__processors_or_usual(policy);
     int band = 4;
     while (band < 32 && (int64_t)band * band < processors)
         band *= 2;
