@@ -9,8 +9,9 @@ import collections
 import itertools
 import re
 
-Instruction = collections.namedtuple("Instruction", "op kind width slots")
+Instruction = collections.namedtuple("Instruction", "op kind width slots lanes")
 # slots: issue slots of the unit that multiplies; the two instructions of a pair share one.
+# lanes: Intel: how many lanes it is for; 0: it is the same for all of a subgroup. Others: 1.
 
 MULTIPLIES = ("multiply", "matrix")
 
@@ -102,14 +103,14 @@ class Code:
 
     def __init__(self, path):
         self.form = path.rsplit(".", 1)[-1]
-        self.items, self.labels, self.branches = [], {}, {}
+        self.items, self.labels, self.branches, self.subgroup = [], {}, {}, 1
         take = {"sass": self.take_sass, "s": self.take_amd, "aco": self.take_amd, "asm": self.take_intel}[self.form]
         with open(path, encoding="utf-8", errors="replace") as file:
             for line in file:
                 take(line.rstrip("\n"))
 
-    def add(self, op, classify, line, slots=1.0):
-        self.items.append(Instruction(op, *classify(op, line), slots))
+    def add(self, op, classify, line, slots=1.0, lanes=1):
+        self.items.append(Instruction(op, *classify(op, line), slots, lanes))
 
     def take_sass(self, line):
         label = re.match(r"^(\.L_\w+):", line)
@@ -156,7 +157,11 @@ class Code:
         targets = re.findall(r"\b(L\d+)\b", line)
         if op.split(".")[0] in ("goto", "jmpi", "while", "brc", "brd") and targets:
             self.branches[len(self.items)] = targets[-1], guard is not None and "f" in guard
-        self.add(op, intel, line)
+        lanes, first = map(int, re.search(r"\((\d+)\|M(\d+)\)", line + "(1|M0)").groups())
+        is_uniform = lanes == 1 or (guard is not None and guard.startswith("(W"))
+        if op.startswith("send") and not is_uniform:
+            self.subgroup = max(self.subgroup, first + lanes)
+        self.add(op, intel, line, lanes=0 if is_uniform else lanes)
 
 
 class Flow:
@@ -366,6 +371,19 @@ def wide_share(part):
     move."""
     moved = [one.width for one in part if one.kind in ("global_load", "global_store", "copy")]
     return sum(width for width in moved if width >= 16) / sum(moved) if moved else 1
+
+
+def fetched(path):
+    """The bytes that a lane reads from global memory in accesses of at least 16 bytes, in all the code of a kernel,
+    each instruction once. If a compiler divides an access among the lanes of a subgroup, its parts count as one."""
+    code = Code(path)
+    return sum(one.width * one.lanes for one in code.items
+               if one.kind in ("global_load", "copy") and one.width >= 16) / code.subgroup
+
+
+def narrow_accesses(part):
+    """The number of accesses of lanes to global memory with less than 16 bytes."""
+    return sum(one.kind in ("global_load", "global_store", "copy") and one.width < 16 and one.lanes > 0 for one in part)
 
 
 def widths(part, kind):
