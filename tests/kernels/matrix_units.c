@@ -288,6 +288,7 @@ typedef struct attention_case {
     tuff_precision precision, factors; /* of the plan; to which f32 operands may be rounded */
     int gradients;                     /* bits: of queries, keys, values; 0: all */
     bool narrow;                       /* operands are stored as 16 bits, as results of maps in such plans */
+    int splits; /* groups that share the keys of a block, if there are so many panels; 0: the default */
 } attention_case;
 
 enum { RESULTS = 4 };
@@ -345,6 +346,13 @@ static const attention_case attentions[] = {
      .narrow = true},
     {"operands of 16 bits, wide heads, window", 1, 90, 90, 1, 1, 144, 136, .causal = true, .window = 30,
      .precision = TUFF_PRECISION_F16, .gradients = 4, .narrow = true},
+    {"splits, all keys", 2, 20, 331, 2, 1, 24, 40, .precision = TUFF_PRECISION_F16, .splits = 3},
+    {"splits, causal, some without keys for a block", 1, 150, 150, 2, 2, 64, 64, .causal = true, .window = 70,
+     .precision = TUFF_PRECISION_F16, .narrow = true, .splits = 32},
+    {"splits, a bias for each score, dropout, large scores", 1, 19, 200, 2, 2, 16, 16, .bias = 19, .dropout = 0.25,
+     .scale = 6, .precision = TUFF_PRECISION_F16, .splits = 2},
+    {"splits, one query, wide heads, bf16", 1, 1, 257, 2, 1, 128, 136, .precision = TUFF_PRECISION_BF16, .narrow = true,
+     .splits = 2},
 };
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
 
@@ -404,11 +412,16 @@ static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one
     tune_config config = {.set = {0}};
     const tuff_compile_options options = {
         .family = family, .precision = one->precision, .matmul_precision = one->factors};
-    const bool chooses = family == TUFF_FAMILY_COOPERATIVE && knows_sums();
-    tuff__config_set(&config, TUNABLE_attention_cooperative_registers, in_registers);
-    tuff_plan *plan = compile_with(graph, &options, TASK_ATTENTION, chooses ? &config : NULL);
-    if (family != TUFF_FAMILY_COOPERATIVE)
+    const bool on_units = family == TUFF_FAMILY_COOPERATIVE, chooses = on_units && knows_sums();
+    if (chooses)
+        tuff__config_set(&config, TUNABLE_attention_cooperative_registers, in_registers);
+    if (on_units && one->splits > 0)
+        tuff__config_set(&config, TUNABLE_attention_cooperative_splits, one->splits);
+    tuff_plan *plan = compile_with(graph, &options, TASK_ATTENTION, chooses || one->splits > 0 ? &config : NULL);
+    if (!on_units)
         return plan;
+    if (uses_body(plan, "attention_join") != (one->splits > 1))
+        fail_msg("%s: keys of %s are not shared as meant", emulated_units->name, one->name);
     if (!uses_body(plan, chooses && in_registers ? "attention_cooperative_register" : "attention_cooperative"))
         fail_msg("%s: %s is not on matrix units", emulated_units->name, one->name);
     if (chooses && in_registers && one->narrow &&
@@ -710,32 +723,28 @@ static void groups_run_in_bands(void **unused)
     for_each_api(check_bands);
 }
 
-/* A few queries over many keys leave most processors idle unless groups share the keys, which those on units do not.
-   Nothing is compiled. */
+/* A few queries over many keys leave most processors idle unless groups share the keys. Nothing is compiled. */
 static void check_few_queries(tuff_device *device)
 {
     static const struct {
         int64_t queries, keys, heads;
-        tuff_family family;
         bool is_shared;
-    } given[] = {{16, 8192, 8, TUFF_FAMILY_DEVICE, true},   {16, 8192, 8, TUFF_FAMILY_COOPERATIVE, false},
-                 {64, 8192, 8, TUFF_FAMILY_DEVICE, true},   {64, 8192, 40, TUFF_FAMILY_DEVICE, false},
-                 {16, 8192, 70, TUFF_FAMILY_DEVICE, false}, {16, 256, 8, TUFF_FAMILY_DEVICE, false},
-                 {512, 8192, 2, TUFF_FAMILY_DEVICE, false}};
+    } given[] = {{16, 8192, 8, true}, {64, 8192, 8, true},  {64, 8192, 40, true},   {16, 1024, 1100, false},
+                 {16, 100, 8, false}, {512, 8192, 2, true}, {4096, 4096, 32, false}};
     const tuff_device_info before = device->info;
     describe_as_gpu(device);
     device->info.compute_units = 132;
     for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
         const attention_case one = {
             "few queries", 1, given[i].queries, given[i].keys, given[i].heads, given[i].heads, 64, 64, .causal = false};
-        const tuff_compile_options options = {.family = given[i].family, .precision = TUFF_PRECISION_F16};
+        const tuff_compile_options options = {.family = TUFF_FAMILY_DEVICE, .precision = TUFF_PRECISION_F16};
         tuff_graph *graph = build_attention(device, &one);
         tuff_plan *plan = lower_configured(graph, &options, TASK_ATTENTION, NULL);
         if (!plan)
             fail_msg("%s", tuff_error());
         const bool on_units =
             uses_body(plan, "attention_cooperative") || uses_body(plan, "attention_cooperative_register");
-        if (on_units == given[i].is_shared || uses_body(plan, "attention_join") != given[i].is_shared)
+        if (!on_units || uses_body(plan, "attention_join") != given[i].is_shared)
             fail_msg("%lld queries, %lld keys, %lld heads", (long long)one.queries, (long long)one.keys,
                      (long long)one.heads);
         tuff_plan_destroy(plan);
@@ -744,7 +753,7 @@ static void check_few_queries(tuff_device *device)
     device->info = before;
 }
 
-static void few_queries_share_keys_without_units(void **unused)
+static void few_queries_share_keys(void **unused)
 {
     (void)unused;
     for_each_api(check_few_queries);
@@ -780,7 +789,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_on_own_units_are_right, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(dropout_avoids_units_if_compilers_crash, use_fresh_cache, drop_cache),
-        cmocka_unit_test(few_queries_share_keys_without_units),
+        cmocka_unit_test(few_queries_share_keys),
         cmocka_unit_test(groups_run_in_bands),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
         cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),

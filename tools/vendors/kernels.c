@@ -94,6 +94,12 @@ static void build_attention_of_few_queries(const kernel_case *self, tuff_graph *
     build_attention_of_queries(self, graph, 4);
 }
 
+/* As many as a group on matrix units has. */
+static void build_attention_of_a_block(const kernel_case *self, tuff_graph *graph)
+{
+    build_attention_of_queries(self, graph, 64);
+}
+
 static void build_attention_gradients(const kernel_case *self, tuff_graph *graph)
 {
     static const char *const names[] = {"dq", "dk", "dv"};
@@ -180,6 +186,7 @@ static const kernel_case unit_cases[] = {
     {"units_bf16_tn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {true, false}},
     {"units_attention_64", build_attention, TUFF_F16, 32, 64, 2048, {false, false}},
     {"units_attention_128", build_attention, TUFF_F16, 8, 128, 2048, {false, false}},
+    {"units_attention_block", build_attention_of_a_block, TUFF_F16, 8, 64, SIDE, {false, false}},
     {"units_gradients_64", build_attention_gradients, TUFF_F16, 32, 64, 2048, {false, false}},
     {"units_gradients_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };

@@ -37,6 +37,105 @@ tuff_status tuff__attention_find_lse(const attention *job, int *out)
     return *out < 0 ? TUFF_E_OOM_HOST : TUFF_OK;
 }
 
+int64_t tuff__attention_groups_to_fill(const kernel_policy *policy, int64_t group_lanes)
+{
+    enum { LANES_OF_PROCESSOR = 256 };
+    return tuff__divide_up(tuff__processors_or_usual(policy) * LANES_OF_PROCESSOR, group_lanes);
+}
+
+int64_t tuff__attention_limit_splits(int64_t splits, int64_t elements)
+{
+    const int64_t fitting = elements > 0 ? MAX_COPIES / elements : MAX_SPLITS;
+    const int64_t most = fitting > MAX_SPLITS ? MAX_SPLITS : fitting > 1 ? fitting : 1;
+    return splits < most ? splits : most;
+}
+
+key_splits tuff__attention_split_keys(const attention *job, int64_t panel_keys, int64_t group_lanes, int64_t items,
+                                      int64_t asked)
+{
+    enum { MIN_PANELS = 8 };
+    const attention_band band = tuff__attention_band(job);
+    const int64_t queries = job->q.count, elements = job->batches * queries * job->q.heads * job->v.width;
+    const int64_t end = job->k.count - queries < band.last ? job->k.count : queries + band.last;
+    const int64_t first = (band.first > 0 ? band.first : 0) / panel_keys;
+    const int64_t panels = end > first * panel_keys ? tuff__divide_up(end - first * panel_keys, panel_keys) : 1;
+    int64_t count = asked, most = panels;
+    if (count == 0) {
+        count = tuff__attention_groups_to_fill(&job->list->policy, group_lanes) / items;
+        most = panels / MIN_PANELS;
+    }
+    count = tuff__attention_limit_splits(count < most ? count : most, elements);
+    key_splits all = {.count = 1, .first_key = first * panel_keys, .results.id = -1, .lse = -1};
+    if (count > 1) {
+        all.keys = tuff__divide_up(panels, count) * panel_keys;
+        all.count = tuff__divide_up(panels * panel_keys, all.keys);
+    }
+    return all;
+}
+
+enum { JOINED = 4 /* elements of a vector of attention_join */ };
+
+tuff_status tuff__attention_add_split_buffers(const attention *job, key_splits *splits)
+{
+    if (splits->count <= 1)
+        return tuff__attention_find_lse(job, &splits->lse);
+    const int64_t row = tuff__divide_up(job->v.width, JOINED) * JOINED, rows = job->q.count * job->q.heads;
+    const bool has_result = tuff__attention_root(job->task, OP_ATTENTION) >= 0;
+    const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
+    if (has_result) {
+        splits->results = (attention_rows){.batch = rows * row, .row = job->q.heads * row, .head = row};
+        splits->results.id = tuff__buffer_add(job->list, TUFF_F32, splits->count * job->batches * rows * row);
+    }
+    if (softmax)
+        splits->lse = tuff__buffer_add(job->list, TUFF_F32, 2 * splits->count * job->batches * rows);
+    return (has_result && splits->results.id < 0) || (softmax && splits->lse < 0) ? TUFF_E_OOM_HOST : TUFF_OK;
+}
+
+void tuff__attention_add_forward_results(const attention *job, launch *made, const key_splits *splits, text *defines)
+{
+    const bool is_split = splits->count > 1;
+    if (splits->results.id >= 0)
+        tuff__attention_add_rows(job->list, made, &splits->results, "R", true, defines);
+    else
+        tuff__attention_add_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", defines);
+    tuff__attention_add_contiguous(job->list, made, splits->lse, 1, "L", true, defines);
+    tuff__attention_add_options(job, made, defines);
+    tuff__attention_add_parameters(made, (int64_t[]){job->batches, splits->first_key, splits->keys}, 3);
+    tuff__text_add(defines, "#define SPLIT %d\n", is_split);
+    if (is_split) {
+        tuff__attention_store_only(made, splits->results.id);
+        tuff__attention_store_only(made, splits->lse);
+    }
+}
+
+tuff_status tuff__attention_join_splits(const attention *job, const key_splits *splits)
+{
+    enum { GROUP_LANES = 64 };
+    if (splits->count <= 1)
+        return TUFF_OK;
+    launch_list *list = job->list;
+    const int result = tuff__attention_root(job->task, OP_ATTENTION),
+              lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
+    const int64_t vectors = result < 0 ? 1 : tuff__divide_up(job->v.width, JOINED);
+    const int64_t items = job->batches * job->q.count * job->q.heads * vectors;
+    launch *made = tuff__launch_add(list, "attention_join", WALK_MATMUL, job->index);
+    if (made == NULL)
+        return TUFF_E_OOM_HOST;
+    text defines = {0};
+    tuff__attention_add_parameters(
+        made, (int64_t[]){job->batches, job->q.count, job->q.heads, job->v.width, vectors, splits->count}, 6);
+    tuff__attention_add_rows(list, made, &splits->results, "P", false, &defines);
+    tuff__attention_add_contiguous(list, made, splits->lse, 1, "S", false, &defines);
+    tuff__attention_add_result(job, made, result, "R", &defines);
+    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
+    tuff__text_add(&defines, "#define RESULT %d\n#define LSE %d\n#define SOFTMAX %d\n#define SCORE_UNITS %s\n",
+                   result >= 0, lse >= 0, splits->lse >= 0, splits->in_log2 ? "1.44269504f" : "1.0f");
+    made->vec = JOINED;
+    made->local_size = GROUP_LANES;
+    made->groups = (uint64_t)tuff__divide_up(items, GROUP_LANES);
+    return tuff__set_defines(made, &defines);
+}
+
 /* Returns the widest vector that divides both widths and is more than half filled by the keys. */
 static int choose_vector(const launch_list *list, int64_t a, int64_t b, int64_t keys)
 {

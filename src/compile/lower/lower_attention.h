@@ -63,15 +63,41 @@ double tuff__attention_pairs(const attention *job);
 /* Appends what the bodies for work-groups begin with: extents, the band, queries, keys and values. */
 void tuff__attention_add_operands(const attention *job, launch *kernel, int64_t blocks, int64_t parts, int64_t items,
                                   text *defines);
+enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
+
+/* Returns how many groups of so many lanes occupy all processors. */
+int64_t tuff__attention_groups_to_fill(const kernel_policy *policy, int64_t group_lanes);
+/* Returns `splits`, or fewer, down to 1, if each has a copy of so many elements that all of them are too large. */
+int64_t tuff__attention_limit_splits(int64_t splits, int64_t elements);
+
+/* The groups of the forward pass that share the keys of a block of queries, and what they store for attention_join. */
+typedef struct key_splits {
+    int64_t count, first_key, keys; /* count: 1 if nothing is shared; keys: of each */
+    attention_rows results;         /* of all splits, as further batches; without an id if only lse is computed */
+    int lse;                        /* a buffer: the largest scores and sums of weights of all splits, or, if nothing is
+                                       shared, the log-sum-exps; -1 without softmax */
+    bool in_log2;                   /* the largest scores are in units of log2 */
+} key_splits;
+
+/* Divides the keys that any query sees, in whole panels, into `asked` parts. If that is 0, they are divided if `items`
+   groups of so many lanes leave processors idle, into parts that are long enough to outweigh the second launch. */
+key_splits tuff__attention_split_keys(const attention *job, int64_t panel_keys, int64_t group_lanes, int64_t items,
+                                      int64_t asked);
+/* Adds the memory of the splits, or of the log-sum-exps if they are not among the results. */
+tuff_status tuff__attention_add_split_buffers(const attention *job, key_splits *splits);
+/* Appends what follows the operands of the forward bodies for work-groups: the result, the log-sum-exps, the options,
+   and which keys a split has. */
+void tuff__attention_add_forward_results(const attention *job, launch *made, const key_splits *splits, text *defines);
+/* Adds the launch that combines the splits, if there are several. */
+tuff_status tuff__attention_join_splits(const attention *job, const key_splits *splits);
+
 /* Whether the forward pass can run on matrix units: the device's self-test proved them, operands have 16 bits or may be
-   rounded to them, and there are enough queries and keys. Few queries over many keys are left to groups that share the
-   keys, unless the family is requested. The second function adds its launch. */
+   rounded to them, and there are enough queries and keys, unless the family is requested. The second function adds its
+   launches. */
 bool tuff__attention_suits_units(const attention *job);
 tuff_status tuff__lower_attention_cooperative(const attention *job);
-/* Adds the launches for devices with local memory. The second function tells whether several groups of the forward pass
-   would share the keys of a block of queries. */
+/* Adds the launches for devices with local memory. */
 tuff_status tuff__lower_attention_local(const attention *job);
-bool tuff__attention_shares_keys(const attention *job);
 
 /* What one launch of the backward pass stores (ids or -1), and how its work is divided. */
 typedef struct attention_backward {

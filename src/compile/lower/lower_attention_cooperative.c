@@ -174,14 +174,25 @@ static units default_tile(const attention *job)
     return out;
 }
 
+static int64_t groups_of(const attention *job, const units *work)
+{
+    return job->batches * job->q.heads * tuff__divide_up(job->q.count, block_of(work)) *
+           tuff__divide_up(job->v.width, work->width);
+}
+
+static key_splits split_keys(const attention *job, const units *work)
+{
+    return tuff__attention_split_keys(job, work->keys, (int64_t)work->lanes * work->subgroups, groups_of(job, work),
+                                      tuff__tunable_value(&job->list->policy, TUNABLE_attention_cooperative_splits));
+}
+
 /* Reduces the block if more than half of it would be empty, or if there would be fewer groups than the device has
-   processors. */
+   processors, even with those that share the keys of a block. */
 static void fit_queries(const attention *job, units *work)
 {
     const int64_t processors = tuff__processor_count(job->list->policy.target.info);
-    const int64_t heads = job->batches * job->q.heads;
     while (work->in_registers && work->rows > 1 &&
-           (block_of(work) / 2 >= job->q.count || heads * tuff__divide_up(job->q.count, block_of(work)) < processors))
+           (block_of(work) / 2 >= job->q.count || groups_of(job, work) * split_keys(job, work).count < processors))
         work->rows /= 2;
     while (work->subgroups > 1 && block_of(work) / 2 >= job->q.count)
         work->subgroups /= 2;
@@ -227,25 +238,13 @@ static bool units_apply(const attention *job, bool *requested)
            (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
 }
 
-/* Whether a block of queries for each head leaves so many processors idle that groups without matrix units, which can
-   share the keys, finish first. A processor without units computes at a sixth of their speed in blocks of 128 queries
-   (H100 and H200); smaller blocks use less of the units. */
-static bool leaves_processors_idle(const attention *job, const units *work)
-{
-    enum { FEWEST_PANELS = 8, LEAST = 2, SLOW_QUERIES = 16 };
-    const int64_t processors = tuff__processor_count(job->list->policy.target.info), queries = block_of(work);
-    const int64_t groups = job->batches * job->q.heads * tuff__divide_up(job->v.width, work->width);
-    return job->q.count <= queries && groups * greater(LEAST, queries / SLOW_QUERIES) < processors &&
-           job->k.count >= FEWEST_PANELS * work->keys && tuff__attention_shares_keys(job);
-}
-
 bool tuff__attention_suits_units(const attention *job)
 {
     bool requested;
     units work;
     return units_apply(job, &requested) && tuff__attention_root(job->task, OP_ATTENTION) >= 0 &&
            job->q.width <= MAX_DEPTH && (requested || (job->q.count >= FEWEST && job->k.count >= FEWEST)) &&
-           choose(job, &work) && (requested || !leaves_processors_idle(job, &work));
+           choose(job, &work);
 }
 
 /* Defines what both passes need to know of the units and of their shared operands: the shape of a block, the lanes of a
@@ -296,22 +295,22 @@ tuff_status tuff__lower_attention_cooperative(const attention *job)
         return FAIL(TUFF_E_LIMIT, "compile: attention with heads of width %d is too large for the matrix units of %s",
                     (int)job->q.width, list->policy.target.info->selector);
     const int64_t blocks = tuff__divide_up(job->q.count, block_of(&work));
-    const int64_t parts = tuff__divide_up(job->v.width, work.width),
-                  items = job->batches * job->q.heads * blocks * parts;
-    int lse;
-    TRY(tuff__attention_find_lse(job, &lse));
+    const int64_t parts = tuff__divide_up(job->v.width, work.width);
+    key_splits splits = split_keys(job, &work);
+    const int64_t items = groups_of(job, &work) * splits.count;
+    splits.in_log2 = tuff__tunable_value(&list->policy, TUNABLE_attention_cooperative_hardware_exp2) > 0;
+    TRY(tuff__attention_add_split_buffers(job, &splits));
     const char *body = work.in_registers ? "attention_cooperative_register" : "attention_cooperative";
     launch *made = tuff__launch_add(list, body, WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     tuff__attention_add_operands(job, made, blocks, parts, items, &defines);
-    tuff__attention_add_result(job, made, tuff__attention_root(job->task, OP_ATTENTION), "R", &defines);
-    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_add_options(job, made, &defines);
+    tuff__attention_add_forward_results(job, made, &splits, &defines);
     made->groups = (uint64_t)items;
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
-    return finish(job, made, &work, &defines);
+    TRY(finish(job, made, &work, &defines));
+    return tuff__attention_join_splits(job, &splits);
 }
 
 /* Gradients: attention_backward_cooperative.k, on units whose layout of sums over lanes is known, or

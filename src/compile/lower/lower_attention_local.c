@@ -137,55 +137,6 @@ static tuff_status finish_forward(const attention *job, launch *made, const forw
     return tuff__set_defines(made, defines);
 }
 
-/* Returns how many groups occupy all processors. */
-static int64_t groups_to_fill(const kernel_policy *policy, int64_t group_lanes)
-{
-    enum { LANES_OF_PROCESSOR = 256 };
-    return tuff__divide_up(tuff__processors_or_usual(policy) * LANES_OF_PROCESSOR, group_lanes);
-}
-
-enum { MAX_SPLITS = 32, MAX_COPIES = 1 << 26 /* elements of all copies of a result */ };
-
-/* Returns `splits`, or fewer, down to 1, if each has a copy of so many elements that all of them are too large. */
-static int64_t limit_splits(int64_t splits, int64_t elements)
-{
-    const int64_t fitting = elements > 0 ? MAX_COPIES / elements : MAX_SPLITS;
-    const int64_t most = fitting > MAX_SPLITS ? MAX_SPLITS : fitting > 1 ? fitting : 1;
-    return splits < most ? splits : most;
-}
-
-/* The groups that share the keys of a block of queries, and what they store for attention_join. */
-typedef struct key_splits {
-    int64_t count, first_key, keys; /* count: 1 if nothing is shared; keys: of each */
-    attention_rows results;         /* of all splits, as further batches; without an id if only lse is computed */
-    int stats;                      /* a buffer, or -1 without softmax */
-} key_splits;
-
-/* Divides the keys that any query sees, in whole panels. Unless the tunable says how often, they are divided if `items`
-   groups leave processors idle, into parts that are long enough to outweigh the second launch. */
-static key_splits choose_key_splits(const attention *job, const forward *work, int64_t items)
-{
-    enum { FEWEST_PANELS = 8 };
-    const kernel_policy *policy = &job->list->policy;
-    const attention_band band = tuff__attention_band(job);
-    const int64_t queries = job->q.count, elements = job->batches * queries * job->q.heads * job->v.width;
-    const int64_t end = job->k.count - queries < band.last ? job->k.count : queries + band.last;
-    const int64_t first = (band.first > 0 ? band.first : 0) / work->keys;
-    const int64_t panels = end > first * work->keys ? tuff__divide_up(end - first * work->keys, work->keys) : 1;
-    int64_t count = tuff__tunable_value(policy, TUNABLE_attention_local_splits), most = panels;
-    if (count == 0) {
-        count = groups_to_fill(policy, work->lanes) / items;
-        most = panels / FEWEST_PANELS;
-    }
-    count = limit_splits(count < most ? count : most, elements);
-    key_splits all = {.count = 1, .first_key = first * work->keys, .results.id = -1, .stats = -1};
-    if (count > 1) {
-        all.keys = tuff__divide_up(panels, count) * work->keys;
-        all.count = tuff__divide_up(panels * work->keys, all.keys);
-    }
-    return all;
-}
-
 /* Returns how many groups share the columns of a result. */
 static int64_t column_parts(const attention *job, const forward *work)
 {
@@ -198,91 +149,29 @@ static int64_t count_items(const attention *job, const forward *work)
     return job->batches * job->q.heads * tuff__divide_up(job->q.count, work->block) * column_parts(job, work);
 }
 
-bool tuff__attention_shares_keys(const attention *job)
-{
-    const forward work = choose_forward(job);
-    return !tuff__uses_registers(&job->list->policy) &&
-           choose_key_splits(job, &work, count_items(job, &work)).count > 1;
-}
-
-static tuff_status add_split_buffers(const attention *job, bool has_result, bool softmax, key_splits *out)
-{
-    const int64_t row = tuff__divide_up(job->v.width, LANES) * LANES, rows = job->q.count * job->q.heads;
-    if (has_result) {
-        out->results = (attention_rows){.batch = rows * row, .row = job->q.heads * row, .head = row};
-        out->results.id = tuff__buffer_add(job->list, TUFF_F32, out->count * job->batches * rows * row);
-    }
-    if (softmax)
-        out->stats = tuff__buffer_add(job->list, TUFF_F32, 2 * out->count * job->batches * rows);
-    return (has_result && out->results.id < 0) || (softmax && out->stats < 0) ? TUFF_E_OOM_HOST : TUFF_OK;
-}
-
-/* The launch that combines the splits. */
-static tuff_status join_splits(const attention *job, const key_splits *splits)
-{
-    enum { GROUP_LANES = 64 };
-    launch_list *list = job->list;
-    const int result = tuff__attention_root(job->task, OP_ATTENTION),
-              lse = tuff__attention_root(job->task, OP_ATTENTION_LSE);
-    const int64_t vectors = result < 0 ? 1 : tuff__divide_up(job->v.width, LANES);
-    const int64_t items = job->batches * job->q.count * job->q.heads * vectors;
-    launch *made = tuff__launch_add(list, "attention_join", WALK_MATMUL, job->index);
-    if (made == NULL)
-        return TUFF_E_OOM_HOST;
-    text defines = {0};
-    tuff__attention_add_parameters(
-        made, (int64_t[]){job->batches, job->q.count, job->q.heads, job->v.width, vectors, splits->count}, 6);
-    tuff__attention_add_rows(list, made, &splits->results, "P", false, &defines);
-    tuff__attention_add_contiguous(list, made, splits->stats, 1, "S", false, &defines);
-    tuff__attention_add_result(job, made, result, "R", &defines);
-    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
-    const bool hardware = tuff__tunable_value(&list->policy, TUNABLE_attention_local_hardware_exp2) > 0;
-    tuff__text_add(&defines, "#define RESULT %d\n#define LSE %d\n#define SOFTMAX %d\n#define SCORE_UNITS %s\n",
-                   result >= 0, lse >= 0, splits->stats >= 0, hardware ? "1.44269504f" : "1.0f");
-    made->vec = LANES;
-    made->local_size = GROUP_LANES;
-    made->groups = (uint64_t)tuff__divide_up(items, GROUP_LANES);
-    return tuff__set_defines(made, &defines);
-}
-
 static tuff_status lower_forward(const attention *job)
 {
     launch_list *list = job->list;
-    const int result = tuff__attention_root(job->task, OP_ATTENTION);
+    const bool has_result = tuff__attention_root(job->task, OP_ATTENTION) >= 0;
     const forward work = choose_forward(job);
     const int64_t blocks = tuff__divide_up(job->q.count, work.block);
     const int64_t parts = column_parts(job, &work), items = count_items(job, &work);
-    int lse;
-    const bool softmax = (job->task->core->attributes.options & ATTENTION_NO_SOFTMAX) == 0;
-    key_splits splits = choose_key_splits(job, &work, items);
-    const bool is_split = splits.count > 1;
-    if (is_split) {
-        TRY(add_split_buffers(job, result >= 0, softmax, &splits));
-        lse = splits.stats;
-    } else {
-        TRY(tuff__attention_find_lse(job, &lse));
-    }
+    const kernel_policy *policy = &list->policy;
+    key_splits splits = tuff__attention_split_keys(job, work.keys, work.lanes, items,
+                                                   tuff__tunable_value(policy, TUNABLE_attention_local_splits));
+    splits.in_log2 = tuff__tunable_value(policy, TUNABLE_attention_local_hardware_exp2) > 0;
+    TRY(tuff__attention_add_split_buffers(job, &splits));
     launch *made = tuff__launch_add(list, "attention_local", WALK_MATMUL, job->index);
     if (made == NULL)
         return TUFF_E_OOM_HOST;
     text defines = {0};
     tuff__attention_add_operands(job, made, blocks, parts, items * splits.count, &defines);
-    if (is_split && result >= 0)
-        tuff__attention_add_rows(list, made, &splits.results, "R", true, &defines);
-    else
-        tuff__attention_add_result(job, made, result, "R", &defines);
-    tuff__attention_add_contiguous(list, made, lse, 1, "L", true, &defines);
-    tuff__attention_add_options(job, made, &defines);
-    tuff__attention_add_parameters(made, (int64_t[]){job->batches, splits.first_key, splits.keys}, 3);
-    tuff__text_add(&defines, "#define RESULT %d\n#define SPLIT %d\n", result >= 0, is_split);
+    tuff__attention_add_forward_results(job, made, &splits, &defines);
+    tuff__text_add(&defines, "#define RESULT %d\n", has_result);
     made->groups = (uint64_t)(items * splits.count);
     made->operations = 2 * tuff__attention_pairs(job) * (double)(job->q.width + job->v.width);
     TRY(finish_forward(job, made, &work, &defines));
-    if (!is_split)
-        return TUFF_OK;
-    tuff__attention_store_only(made, splits.results.id);
-    tuff__attention_store_only(made, splits.stats);
-    return join_splits(job, &splits);
+    return tuff__attention_join_splits(job, &splits);
 }
 
 static int64_t local_bytes(const attention_backward *work)
@@ -342,11 +231,11 @@ static void choose_tiles(const attention *job, attention_backward *work)
 static int64_t choose_splits(const attention *job, const attention_backward *work, int group_lanes)
 {
     enum { LONGEST = 1 << 14 };
-    const int64_t groups = groups_to_fill(&job->list->policy, group_lanes);
+    const int64_t groups = tuff__attention_groups_to_fill(&job->list->policy, group_lanes);
     const int64_t owned = work->owners * work->parts;
     const int64_t panels = tuff__divide_up(job->q.count, work->queries) * (job->q.heads / job->k.heads);
     const int64_t dq = job->batches * job->q.heads * job->q.count * job->q.width;
-    int64_t splits = limit_splits(tuff__divide_up(groups, owned), dq);
+    int64_t splits = tuff__attention_limit_splits(tuff__divide_up(groups, owned), dq);
     const int64_t wanted = tuff__divide_up(work->blocks * panels, LONGEST);
     const int64_t least = wanted < MAX_SPLITS ? wanted : MAX_SPLITS;
     if (splits < least && least * dq <= MAX_COPIES)
