@@ -21,7 +21,7 @@ static tuff_status make_resident(driver_device *device, cl_mem memory)
     return TUFF_OK;
 }
 
-tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **out)
+static tuff_status create(driver_device *device, uint64_t size, cl_mem_flags placement, driver_buffer **out)
 {
     cl_int error = CL_SUCCESS;
     if (size > SIZE_MAX)
@@ -31,7 +31,7 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
         return TUFF_E_OOM_HOST;
     buffer->is_large = device->has_larger_buffers && size > device->plain_allocation;
     buffer->memory = tuff__cl_create_in_huge_pages(device, (size_t)size);
-    const cl_mem_flags flags = CL_MEM_READ_WRITE | (buffer->is_large ? ALLOW_UNRESTRICTED_SIZE_INTEL : 0u);
+    const cl_mem_flags flags = CL_MEM_READ_WRITE | placement | (buffer->is_large ? ALLOW_UNRESTRICTED_SIZE_INTEL : 0u);
     if (buffer->memory == NULL)
         buffer->memory = tuff__cl.CreateBuffer(device->context, flags, (size_t)size, NULL, &error);
     tuff_status status = TUFF_OK;
@@ -45,6 +45,24 @@ tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_
     }
     *out = buffer;
     return TUFF_OK;
+}
+
+/* A driver that reports how much memory is free may still create a buffer beyond that, and then moves others to host
+   memory without notice. */
+tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    const memory_report left = device->reports_free_memory ? tuff__cl_free_memory(device->id) : (memory_report){0, 0};
+    if (left.all > 0 && size > left.largest_block)
+        return FAIL(TUFF_E_OOM_DEVICE, "opencl: not enough free device memory for a buffer of %llu bytes",
+                    (unsigned long long)size);
+    return create(device, size, 0, out);
+}
+
+/* What CL_MEM_ALLOC_HOST_PTR means is up to the driver: AMD's then creates the buffer in host memory that the GPU
+   reaches. With others, the failure and the message of the last attempt remain. */
+tuff_status tuff__cl_buffer_create_anywhere(driver_device *device, uint64_t size, driver_buffer **out)
+{
+    return device->reports_free_memory ? create(device, size, CL_MEM_ALLOC_HOST_PTR, out) : TUFF_E_OOM_DEVICE;
 }
 
 /* OpenCL keeps the memory until the commands that use it have run. Intel's driver waits for them in the release: if the

@@ -16,6 +16,7 @@ const driver tuff__driver_opencl = {
     .identity = tuff__cl_identity,
     .build_options = tuff__cl_build_options,
     .buffer_create = tuff__cl_buffer_create,
+    .buffer_create_anywhere = tuff__cl_buffer_create_anywhere,
     .buffer_destroy = tuff__cl_buffer_destroy,
     .buffer_write = tuff__cl_buffer_write,
     .buffer_read = tuff__cl_buffer_read,

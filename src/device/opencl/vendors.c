@@ -14,6 +14,7 @@ enum {
     WARP_SIZE_NV = 0x4003,
     KERNEL_EXEC_TIMEOUT_NV = 0x4005,
     BOARD_NAME_AMD = 0x4038,
+    GLOBAL_FREE_MEMORY_AMD = 0x4039, /* in KiB: all of it, then the largest free block */
     WAVEFRONT_WIDTH_AMD = 0x4043,
     SUBGROUP_SIZES_INTEL = 0x4108,
     SPILL_MEM_SIZE_INTEL = 0x4109
@@ -65,6 +66,23 @@ static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device
         tuff__cl.GetDeviceInfo(id, KERNEL_EXEC_TIMEOUT_NV, sizeof ends, &ends, NULL) == CL_SUCCESS)
         return ends ? TUFF_WATCHDOG_PRESENT : TUFF_WATCHDOG_NONE;
     return TUFF_WATCHDOG_UNKNOWN;
+}
+
+static bool reports_free_memory(const char *extensions, cl_device_type type)
+{
+    return (type & CL_DEVICE_TYPE_GPU) && tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query");
+}
+
+/* The second value is that of the largest block; a driver may return only the first. */
+memory_report tuff__cl_free_memory(cl_device_id id)
+{
+    const size_t most = SIZE_MAX >> 10;
+    size_t kib[2] = {0, 0};
+    if (tuff__cl.GetDeviceInfo(id, GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS || kib[0] > most)
+        return (memory_report){0, 0};
+    if (kib[1] == 0 || kib[1] > kib[0])
+        kib[1] = kib[0];
+    return (memory_report){(uint64_t)kib[0] << 10, (uint64_t)kib[1] << 10};
 }
 
 /* ROCm does not report that a processor's own graphics shares memory with the host. Its board names have no number,
@@ -153,6 +171,7 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     info->subgroup_size = subgroup_size(id, extensions, info);
     info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
     info->watchdog = find_watchdog(id, extensions, type);
+    info->memory_available = reports_free_memory(extensions, type) ? tuff__cl_free_memory(id).all : 0;
     info->local_is_global = local_type == CL_GLOBAL && info->device_class != TUFF_DEVICE_CPU;
     if (info->device_class == TUFF_DEVICE_GPU_DISCRETE && is_part_of_processor(id, extensions))
         info->device_class = TUFF_DEVICE_GPU_INTEGRATED;
@@ -248,6 +267,7 @@ tuff_status tuff__cl_prepare_vendor(driver_device *device)
     if (!extensions)
         return tuff_last_status();
     device->is_cpu = type & CL_DEVICE_TYPE_CPU;
+    device->reports_free_memory = reports_free_memory(extensions, type);
     list_subgroup_sizes(device->id, extensions, device->subgroup_sizes);
     device->spill_query = find_spill_query(type, extensions);
     write_build_options(device, type, choose_language(device->id, type, vendor, extensions));

@@ -109,6 +109,12 @@ static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info 
         return self->timeout ? ANSWER(*self->timeout) : CL_INVALID_VALUE;
     case 0x4038:
         return ANSWER_TEXT(self->board);
+    case 0x4039: {
+        const size_t known = fake_opencl.lacks_block || size < sizeof fake_opencl.free_kib ? 1 : 2;
+        return self->wavefront && fake_opencl.free_kib[0]
+                   ? return_value(fake_opencl.free_kib, known * sizeof(size_t), size, out, needed)
+                   : CL_INVALID_VALUE;
+    }
     case 0x4043:
         return self->wavefront ? ANSWER(self->wavefront) : CL_INVALID_VALUE;
     case 0x4108: {

@@ -23,6 +23,8 @@ typedef struct fake_opencl_device {
 typedef struct fake_opencl_state {
     char options[256];     /* of the last build */
     cl_mem_flags flags;    /* of the last buffer */
+    size_t free_kib[2];    /* AMD's free memory and its largest block; 0: the query is unknown */
+    bool lacks_block;      /* the driver returns only the first of them */
     bool faulted;          /* the context returns CL_OUT_OF_RESOURCES for everything that runs */
     cl_int memory_error;   /* of buffer creation; 0: none */
     bool hangs;            /* commands begin and never end */

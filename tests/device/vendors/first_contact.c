@@ -564,6 +564,52 @@ static void full_memory_spills_to_the_host(void **state)
     tuff_set_log(NULL, NULL);
 }
 
+/* AMD's OpenCL driver reports all free memory and the largest free block, in KiB; a buffer must fit into the block. */
+static void full_memory_of_amd_spills_to_the_host(void **state)
+{
+    (void)state;
+    const struct {
+        bool lacks_block;
+        uint64_t size;
+        bool fits;
+    } cases[] = {{false, 3 << 20, true}, {false, (3 << 20) + 4, false}, {true, 4 << 20, true}, {true, 6 << 20, false}};
+    tuff_set_log(record_message, NULL);
+    tuff_device *device = open_fake("opencl", RX_6950, NULL);
+    assert_int_equal(describe("opencl", RX_6950).memory_available, 0);
+    fake_opencl.free_kib[0] = 5 << 10;
+    fake_opencl.free_kib[1] = 3 << 10;
+    assert_int_equal(describe("opencl", RX_6950).memory_available, 5 << 20);
+    assert_int_equal(describe("opencl", RTX_3060).memory_available, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        storage *memory;
+        messages[0] = 0;
+        fake_opencl.lacks_block = cases[i].lacks_block;
+        assert_int_equal(make_storage(device, cases[i].size, &memory), TUFF_OK);
+        assert_int_equal((fake_opencl.flags & CL_MEM_ALLOC_HOST_PTR) == 0, cases[i].fits);
+        assert_int_equal(has(messages, "device memory is full"), !cases[i].fits);
+        tuff__storage_release(memory);
+        assert_true(tuff__pool_trim(device));
+    }
+    tuff_device_close(device);
+    tuff_set_log(NULL, NULL);
+}
+
+/* Without a report, a buffer that the driver cannot create is an error, and its message the driver's. */
+static void full_memory_of_others_is_an_error(void **state)
+{
+    (void)state;
+    const int tried[] = {RTX_3060, RX_6950};
+    for (int i = 0; i < 2; i++) {
+        storage *memory;
+        tuff_device *device = open_fake("opencl", tried[i], NULL);
+        fake_opencl.memory_error = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        assert_int_equal(make_storage(device, 1 << 20, &memory), TUFF_E_OOM_DEVICE);
+        assert_true(has(tuff_error(), "clCreateBuffer: CL_MEM_OBJECT_ALLOCATION_FAILURE"));
+        fake_opencl.memory_error = 0;
+        tuff_device_close(device);
+    }
+}
+
 /* If the host can map all of a card's memory, it writes there directly, but still reads by copies. */
 static void writes_go_through_a_large_window(void **state)
 {
@@ -622,6 +668,8 @@ int main(void)
         TEST(two_views_of_a_buffer_are_aliases),
         TEST(mali_keeps_products_in_registers),
         TEST(full_memory_spills_to_the_host),
+        TEST(full_memory_of_amd_spills_to_the_host),
+        TEST(full_memory_of_others_is_an_error),
         TEST(writes_go_through_a_large_window),
     };
     install_fake_opencl(opencl_devices, (int)(sizeof opencl_devices / sizeof *opencl_devices));
