@@ -208,6 +208,19 @@ def check_rows(folder):
         expect(tail.narrow == 0 and limits.row_of(found).keys() == set(limits.COLUMNS), "a row with a rest")
 
 
+def check_packed(folder):
+    """A packed instruction counts as the two that it does, in one slot of the vector unit, as a pair does."""
+    target, pairs = "gfx1100", 31
+    packed = replaced(listing(target), r"^\tv_dual_fmac_f32 .* :: v_dual_fmac_f32 .*$",
+                      r"\tv_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[0:1]", pairs)
+    good, found = count(listing(target), target, folder), count(packed, target, folder)
+    expect(found[2:9] == good[2:9] and found.kinds == good.kinds, "packed: %s, pairs: %s" % (found[2:9], good[2:9]))
+    single = count(replaced(packed, r"^\tv_pk_fma_f32 .*$", r"\tv_fma_f32 v0, v2, v4, v0", pairs), target, folder)
+    expect(single.kinds["multiply"] == good.kinds["multiply"] - pairs and single.issue < good.issue, "not packed")
+    moved = count(replaced(packed, r"^\tv_pk_fma_f32 .*$", r"\tv_pk_mov_b32 v[0:1], v[2:3], v[4:5]", 4), target, folder)
+    expect(moved.kinds["move"] == good.kinds["move"] + 8, "packed moves: %s" % moved.kinds)
+
+
 def check_exemptions(folder):
     good = count(listing("sm_90"), "sm_90", folder)
     figures = (limits.Figure("*", "sm_90", "multiply", 80),)
@@ -266,6 +279,7 @@ def main():
             check_listing(target, folder)
         check_inner_loops(folder)
         check_rows(folder)
+        check_packed(folder)
         check_exemptions(folder)
         check_candidates(folder)
     check_tables()

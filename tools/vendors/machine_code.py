@@ -10,7 +10,8 @@ import itertools
 import re
 
 Instruction = collections.namedtuple("Instruction", "op kind width slots lanes")
-# slots: issue slots of the unit that multiplies; the two instructions of a pair share one.
+# slots: issue slots of the unit that multiplies; the two instructions of a pair (v_dual_*) share one. A packed
+# instruction (v_pk_*_f32) is two instructions like a pair, so that kernels of both kinds are counted alike.
 # lanes: Intel: how many lanes it is for; 0: it is the same for all of a subgroup. Others: 1.
 
 MULTIPLIES = ("multiply", "matrix")
@@ -46,7 +47,7 @@ AMD_RULES = [(re.compile(pattern), kind) for pattern, kind in (
     (r"s_(waitcnt|wait_|barrier_wait|delay|nop|clause|sleep)|buffer_(gl|inv)", "wait"), (r"s_(cbranch|branch)", "branch"),
     (r"s_", "scalar"), (r"v_(exp|log|rcp|rsq|sqrt|sin|cos)_", "special"), (r"v_cvt", "convert"),
     (r"v_(pk_)?(add|sub|mul|max|min|max3|min3)\w*_f\d+|v_dual_(add|mul|max|min|sub)\w*_f32|v_cmpx?\w*_f\d+", "float"),
-    (r"v_mov|v_dual_mov|v_accvgpr|v_perm|\w*cndmask|\w*lane", "move"), (r"v_", "integer"))]
+    (r"v_mov|v_dual_mov|v_pk_mov|v_accvgpr|v_perm|\w*cndmask|\w*lane", "move"), (r"v_", "integer"))]
 
 
 def amd(op, line):
@@ -55,8 +56,13 @@ def amd(op, line):
     words = re.search(r"dwordx?(\d?)$", op)
     width = 4 * int(words.group(1) or 1) if words else int(bits.group(1)) // 8 if bits else 2 if "short" in op else 1
     if kind == "multiply":
-        return kind, 2 if op.startswith("v_pk_fma_f32") else 1
+        return kind, 1
     return kind, width * 2 if re.match(r"ds_(load_|read|store_|write)2", op) else width
+
+
+def is_packed(op):
+    """Whether an instruction does what two of 32 bits do, on neighbouring registers."""
+    return re.match(r"v_pk_(\w+_f32|mov_b32)$", op) is not None
 
 
 def intel_message(op, line):
@@ -142,7 +148,7 @@ class Code:
             self.branches[len(self.items)] = to.group(1), op != "s_branch"
         elif op == "s_endpgm":
             self.branches[len(self.items)] = None, False
-        parts = [op] + re.findall(r"::\s*(v_dual_\w+)", rest)
+        parts = [op] + re.findall(r"::\s*(v_dual_\w+)", rest) + [op] * is_packed(op)
         for part in parts:
             self.add(part, amd, line, 1 / len(parts))
 
