@@ -295,6 +295,45 @@ static void a_single_query_is_within_its_bounds(void **state)
         skip();
 }
 
+/* Lanes with two keys, so that the forward pass has two sums for each score, too. */
+static tuff_plan *compile_with_two_sums(tuff_graph *graph, const tuff_compile_options *options)
+{
+    tune_config config = {.set = {0}};
+    tuff__config_set(&config, TUNABLE_attention_local_keys, 16);
+    tuff__config_set(&config, TUNABLE_attention_local_backward_vectors, 1);
+    tuff__config_set(&config, TUNABLE_attention_local_score_sums, 2);
+    tuff_plan *plan = compile_configured(graph, options, TASK_ATTENTION, &config);
+    assert_true(plan == NULL || uses_kernel(plan, "attention_local", "#define SCORE_SUMS 2"));
+    assert_true(plan == NULL || uses_kernel(plan, "attention_backward_local", "#define SCORE_SUMS 2"));
+    return plan;
+}
+
+/* Scores and gradients of queries as two sums, which are the default on AMD's GPUs. */
+static void run_two_sums(tuff_device *device)
+{
+    const tuff_compile_options options = {.family = TUFF_FAMILY_LOCAL};
+    int64_t failures = 0;
+    for (int i = 0; i < SHAPE_COUNT; i++) {
+        const bool is_usual = strcmp(shapes[i].name, "causal, 100, heads of 64") == 0;
+        differential comparison;
+        if (!is_thorough() &&
+            (!is_drawn_for_device(device, i) || (!is_usual && drawn_turn("two sums for a shape", i, 27) != 0)))
+            continue;
+        differential_create(&comparison, shapes[i].name, build_attention, &shapes[i], 17);
+        comparison.compile = compile_with_two_sums;
+        failures += differential_run(&comparison, device, &options);
+        differential_destroy(&comparison);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void scores_may_be_two_sums(void **state)
+{
+    (void)state;
+    if (each_driver(run_two_sums) == 0)
+        skip();
+}
+
 static int splits;  /* of the plans that compile_split compiles */
 static bool joined; /* whether the last one combines any */
 
@@ -653,6 +692,7 @@ int main(void)
         cmocka_unit_test(the_reference_agrees_with_the_composite),
         cmocka_unit_test(every_family_is_within_its_bounds),
         cmocka_unit_test(a_single_query_is_within_its_bounds),
+        cmocka_unit_test(scores_may_be_two_sums),
         cmocka_unit_test(groups_share_the_keys),
         cmocka_unit_test(few_queries_share_their_keys),
         cmocka_unit_test(runs_differ_in_their_dropout_only),

@@ -119,17 +119,28 @@ static forward choose_forward(const attention *job)
     return work;
 }
 
+/* Returns how many sums a score is. Vulkan drivers for AMD's GPUs, which would spill the second ones, have no use for
+   them: they neither pair nor pack instructions. */
+static int score_sums(const kernel_policy *policy)
+{
+    return tuff__tunable_value_or(policy, TUNABLE_attention_local_score_sums,
+                                  policy->target.language == KERNEL_GLSL
+                                      ? 1
+                                      : tuff__tunable_device_default(policy, TUNABLE_attention_local_score_sums));
+}
+
 static tuff_status finish_forward(const attention *job, launch *made, const forward *work, text *defines)
 {
     tuff__text_add(defines,
                    "#define MANY_SUMS\n#define MANY_REGISTERS\n#define BLOCK %d\n#define KEYS %d\n#define COLUMNS "
                    "%d\n#define DEPTH %d\n"
                    "#define KEY_PIECES %d\n#define VALUE_KEYS %d\n#define Q_KEPT %d\n#define KEY_WIDTH %d\n"
-                   "#define VALUE_WIDTH %d\n#define WHOLE_KEYS %d\n#define HARDWARE_EXP2 %d\n",
+                   "#define VALUE_WIDTH %d\n#define WHOLE_KEYS %d\n#define HARDWARE_EXP2 %d\n#define SCORE_SUMS %d\n",
                    (int)work->block, (int)work->keys, (int)work->columns, (int)work->depth, (int)key_pieces(job, work),
                    (int)work->value_keys, work->keeps_queries, (int)job->q.width, (int)job->v.width,
                    job->k.count % work->keys == 0,
-                   tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_hardware_exp2));
+                   tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_hardware_exp2),
+                   score_sums(&job->list->policy));
     made->vec = LANES;
     made->local_size = (uint32_t)work->lanes;
     made->registers = REGISTERS_MANY;
@@ -272,9 +283,11 @@ static void add_tiles(const attention *job, const attention_backward *work, text
     const bool whole = job->q.width == job->v.width && widest == work->parts * work->width;
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n#define BLOCK_KEYS %d\n#define WIDTH %d\n#define SCORE_ROWS %d\n"
-                   "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define GRADIENT_VECTORS %d\n",
+                   "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define SCORE_SUMS %d\n#define GRADIENT_VECTORS "
+                   "%d\n",
                    work->queries, work->keys, work->width, scores / 4 / score_vectors, score_vectors,
-                   (depth < work->width ? (int)depth : work->width) / LANES, work->vectors);
+                   (depth < work->width ? (int)depth : work->width) / LANES, score_sums(&job->list->policy),
+                   work->vectors);
     tuff__text_add(defines, "#define QUERY_ROWS %d\n#define KEY_ROWS %d\n#define PAIRS %d\n#define SLICED %d\n",
                    query_rows, 4 * work->vectors, (int)tuff__divide_up(pairs, lanes_of(work)), work->parts > 1);
     tuff__text_add(defines,
