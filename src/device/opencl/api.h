@@ -240,11 +240,6 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info);
 /* Whether buffers may be larger than CL_DEVICE_MAX_MEM_ALLOC_SIZE, if they and the programs that use them are made for
    that. */
 bool tuff__cl_has_larger_buffers(cl_device_id id);
-/* Free memory of a device in bytes, by the driver's own account; 0 if it does not report any. */
-typedef struct memory_report {
-    uint64_t all, largest_block;
-} memory_report;
-memory_report tuff__cl_free_memory(cl_device_id id);
 /* Fills in build options and limits. Needs the identity. */
 tuff_status tuff__cl_prepare_vendor(driver_device *device);
 
@@ -263,6 +258,11 @@ tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *si
 tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal);
 
 /* buffer.c */
+/* Free memory of a device in bytes, by the driver's own account; 0 if it does not report any. */
+typedef struct memory_report {
+    uint64_t all, largest_block;
+} memory_report;
+memory_report tuff__cl_free_memory(cl_device_id id);
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **buffer);
 tuff_status tuff__cl_buffer_create_anywhere(driver_device *device, uint64_t size, driver_buffer **buffer);
 void tuff__cl_buffer_destroy(driver_device *device, driver_buffer *buffer);

@@ -9,9 +9,23 @@
 /* Flag for Intel's GPUs: a buffer above CL_DEVICE_MAX_MEM_ALLOC_SIZE (compute-runtime,
    ALLOCATIONS_GREATER_THAN_4GB.md). */
 #define ALLOW_UNRESTRICTED_SIZE_INTEL ((cl_mem_flags)1 << 23)
+/* From cl_amd_device_attribute_query (cl_ext.h): KiB, of all free memory and of the largest free block. */
+#define GLOBAL_FREE_MEMORY_AMD 0x4039
 /* How many bytes may be staged at a time. */
 #define STAGED_LIMIT ((size_t)32 << 20)
 #define SPARE_LIMIT ((size_t)8 << 20) /* bytes of spare blocks that are kept for later writes */
+
+/* The second value is that of the largest block; a driver may return only the first. */
+memory_report tuff__cl_free_memory(cl_device_id id)
+{
+    const size_t most = SIZE_MAX >> 10;
+    size_t kib[2] = {0, 0};
+    if (tuff__cl.GetDeviceInfo(id, GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS || kib[0] > most)
+        return (memory_report){0, 0};
+    if (kib[1] == 0 || kib[1] > kib[0])
+        kib[1] = kib[0];
+    return (memory_report){(uint64_t)kib[0] << 10, (uint64_t)kib[1] << 10};
+}
 
 /* Many drivers allocate at first use, which is too late for a failure; the migration makes them allocate here. */
 static tuff_status make_resident(driver_device *device, cl_mem memory)

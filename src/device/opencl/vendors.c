@@ -14,7 +14,6 @@ enum {
     WARP_SIZE_NV = 0x4003,
     KERNEL_EXEC_TIMEOUT_NV = 0x4005,
     BOARD_NAME_AMD = 0x4038,
-    GLOBAL_FREE_MEMORY_AMD = 0x4039, /* in KiB: all of it, then the largest free block */
     WAVEFRONT_WIDTH_AMD = 0x4043,
     SUBGROUP_SIZES_INTEL = 0x4108,
     SPILL_MEM_SIZE_INTEL = 0x4109
@@ -71,18 +70,6 @@ static uint32_t find_watchdog(cl_device_id id, const char *extensions, cl_device
 static bool reports_free_memory(const char *extensions, cl_device_type type)
 {
     return (type & CL_DEVICE_TYPE_GPU) && tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query");
-}
-
-/* The second value is that of the largest block; a driver may return only the first. */
-memory_report tuff__cl_free_memory(cl_device_id id)
-{
-    const size_t most = SIZE_MAX >> 10;
-    size_t kib[2] = {0, 0};
-    if (tuff__cl.GetDeviceInfo(id, GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS || kib[0] > most)
-        return (memory_report){0, 0};
-    if (kib[1] == 0 || kib[1] > kib[0])
-        kib[1] = kib[0];
-    return (memory_report){(uint64_t)kib[0] << 10, (uint64_t)kib[1] << 10};
 }
 
 /* ROCm does not report that a processor's own graphics shares memory with the host. Its board names have no number,
