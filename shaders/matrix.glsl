@@ -1,4 +1,5 @@
-// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix); follows prelude.glsl.
+// Matrix units of Vulkan (VK_KHR_cooperative_matrix, VK_NV_cooperative_matrix); follows prelude.glsl. Only
+// KHR's multiply bf16.
 // matmul_cooperative.k explains the macros. Places in local memory are parts of 16 bytes.
 #define AS_MEMORY 0
 #define LINES 1
@@ -30,8 +31,10 @@
 #define LOAD_BITS_16(b, i) BITS16(b, i)
 #if MATRIX_BF16
 #define MATRIX_BITS(x) BF16_BITS(x)
+#define FACTOR_TYPE bfloat16_t
 #else
 #define MATRIX_BITS(x) F16_BITS(x)
+#define FACTOR_TYPE float16_t
 #endif
 #define LOAD_BITS_32(b, i) MATRIX_BITS((b)[i])
 uvec4 part_of_floats(vec4 x, vec4 y)
@@ -43,8 +46,8 @@ uvec4 part_of_floats(vec4 x, vec4 y)
     part_of_floats(uintBitsToFloat(b##_q[(at) + (ahead)]), uintBitsToFloat(b##_q[(at) + (ahead) + 1u]))
 
 #ifdef COOPERATIVE_KHR
-#define LEFT_BLOCK coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
-#define RIGHT_BLOCK coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>
+#define LEFT_BLOCK coopmat<FACTOR_TYPE, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>
+#define RIGHT_BLOCK coopmat<FACTOR_TYPE, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>
 #define SUM_BLOCK coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>
 #define LOAD_BLOCK(to, place, pitch, in_columns)                                                                      \
     coopMatLoad(to, tiles, uint(place), uint(pitch),                                                                  \

@@ -28,7 +28,9 @@ typedef enum tuff_matrix_units {
     TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async; compute capability 8.0 or higher */
     TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's accelerators: gfx908 or later; bf16: gfx90a or later */
     TUFF_MATRIX_WMMA,   /* OpenCL C with the builtins of gfx11 */
-    TUFF_MATRIX_INTEL   /* cl_intel_subgroup_matrix_multiply_accumulate */
+    TUFF_MATRIX_INTEL,  /* cl_intel_subgroup_matrix_multiply_accumulate */
+    TUFF_MATRIX_NV2     /* VK_NV_cooperative_matrix2, for matmuls; such a device has TUFF_MATRIX_KHR, and its
+                           matrix_group_sizes is not 0 */
 } tuff_matrix_units;
 
 /* Whether the driver kills kernels that run for some seconds, which loses the device. */
@@ -93,6 +95,9 @@ typedef struct tuff_device_info {
     uint32_t matrix_lanes;     /* lanes of a subgroup that multiplies a block; 0: proved_subgroup_size */
     bool matrix_bf16;          /* the units also multiply bf16 blocks of the same shape */
     uint32_t matrix_warpgroup; /* 1: four subgroups multiply 64 rows together (wgmma, compute capability 9.0) */
+    uint32_t matrix_group_sizes;      /* sizes of work-groups that multiply blocks of f16 together
+                                         (VK_NV_cooperative_matrix2): the sum of 128 and 256, or one of them, or 0 */
+    uint32_t matrix_group_sizes_bf16; /* the same for bf16 */
 } tuff_device_info;
 
 /* Returns the number of devices that the drivers on this machine offer, including the reference device, which always

@@ -34,8 +34,12 @@ const char *tuff_vulkan_requirements(void)
            "(VK_KHR_8bit_storage) for single 8-bit and 16-bit elements, shaderFloat16 and shaderInt8 "
            "(VK_KHR_shader_float16_int8), subgroupSizeControl and computeFullSubgroups (VK_EXT_subgroup_size_control), "
            "timelineSemaphore (VK_KHR_timeline_semaphore), cooperativeMatrix (VK_KHR_cooperative_matrix or "
-           "VK_NV_cooperative_matrix) with vulkanMemoryModel and Vulkan 1.2, pipelineExecutableInfo "
-           "(VK_KHR_pipeline_executable_properties), shaderInt16, shaderInt64, VK_KHR_shader_float_controls";
+           "VK_NV_cooperative_matrix) with vulkanMemoryModel and Vulkan 1.2, shaderBFloat16Type and "
+           "shaderBFloat16CooperativeMatrix (VK_KHR_shader_bfloat16), cooperativeMatrixWorkgroupScope, "
+           "cooperativeMatrixFlexibleDimensions, cooperativeMatrixPerElementOperations and "
+           "cooperativeMatrixTensorAddressing (VK_NV_cooperative_matrix2), pipelineExecutableInfo "
+           "(VK_KHR_pipeline_executable_properties), "
+           "shaderInt16, shaderInt64, VK_KHR_shader_float_controls";
 }
 
 /* handles: a tuff_opencl_handles or tuff_vulkan_handles, as the API's driver takes it. */

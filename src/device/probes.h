@@ -294,11 +294,17 @@ static const char matrix_intel[] = OPENCL_MATRIX(
     "    if (i < MATRIX_N)\n        for (uint z = 0u; z < 8u; z++)\n"
     "            sums[z * MATRIX_N + lane] = ((float *)&d)[z];\n");
 
+/* The type of factors, and two of them in a word. */
+#define GLSL_FACTORS                                                                              \
+    "#if MATRIX_BF16\n#extension GL_EXT_bfloat16 : require\n#define FACTOR bfloat16_t\n"          \
+    "#define PACK(x, y) (floatBitsToUint(x) >> 16 | (floatBitsToUint(y) & 0xffff0000u))\n#else\n" \
+    "#define FACTOR float16_t\n#define PACK(x, y) packHalf2x16(vec2(x, y))\n#endif\n"
+
 /* In GLSL the factors lie in shared memory in the layout of device memory, in parts of 16 bytes, as in real kernels. */
 #define GLSL_MATRIX(form, left_type, right_type, sum_type, load_left, load_right, multiply, store)                 \
     "#extension GL_" form "_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : require\n"    \
     "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"                                       \
-    "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n"                                 \
+    "#extension GL_KHR_shader_subgroup_basic : require\n#define WORD(x) uint(x)\n" GLSL_FACTORS                    \
     "#if MATRIX_TRANSPOSED\n#define X_LINES MATRIX_K\n#define X_WIDTH MATRIX_M\n#define Y_LINES MATRIX_N\n"        \
     "#define Y_WIDTH MATRIX_K\n#define IN_COLUMNS(line, at, width) ((at) * (width) + (line))\n"                    \
     "#define LAYOUT gl_CooperativeMatrixLayoutColumnMajor\n#else\n"                                                \
@@ -315,10 +321,10 @@ static const char matrix_intel[] = OPENCL_MATRIX(
         "    return at < Y_WIDTH ? float(a[255u - IN_COLUMNS(line, at, MATRIX_N) % 256u] + 1u) : 9.0;\n}\n",       \
         "    for (uint j = i; j < X_LINES * PITCH(X_WIDTH, 8u) * 4u; j += 64u) {\n"                                \
         "        uint line = j / (PITCH(X_WIDTH, 8u) * 4u), at = j % (PITCH(X_WIDTH, 8u) * 4u) * 2u;\n"            \
-        "        left[j / 4u][j % 4u] = packHalf2x16(vec2(x_of(line, at), x_of(line, at + 1u)));\n    }\n"         \
+        "        left[j / 4u][j % 4u] = PACK(x_of(line, at), x_of(line, at + 1u));\n    }\n"                       \
         "    for (uint j = i; j < Y_LINES * PITCH(Y_WIDTH, 8u) * 4u; j += 64u) {\n"                                \
         "        uint line = j / (PITCH(Y_WIDTH, 8u) * 4u), at = j % (PITCH(Y_WIDTH, 8u) * 4u) * 2u;\n"            \
-        "        right[j / 4u][j % 4u] = packHalf2x16(vec2(y_of(line, at), y_of(line, at + 1u)));\n    }\n"        \
+        "        right[j / 4u][j % 4u] = PACK(y_of(line, at), y_of(line, at + 1u));\n    }\n"                      \
         "    barrier();\n    " left_type " x;\n    " right_type " y;\n    " sum_type " sum = " sum_type "(0.0);\n" \
         "    " load_left ";\n    " load_right ";\n    " multiply ";\n"                                             \
         "    if (gl_SubgroupID == 0u)\n        " store ";\n    barrier();\n" MATRIX_RESULT(                        \
@@ -332,11 +338,47 @@ static const char matrix_nv_glsl[] = GLSL_MATRIX(
     "coopMatLoadNV(y, right, 0, PITCH(Y_WIDTH, 8u), MATRIX_TRANSPOSED != 0)", "sum = coopMatMulAddNV(x, y, sum)",
     "coopMatStoreNV(sum, sums, 0, PITCH(MATRIX_N, 4u), false)");
 static const char matrix_khr_glsl[] =
-    GLSL_MATRIX("KHR", "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",
-                "coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>",
+    GLSL_MATRIX("KHR", "coopmat<FACTOR, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA>",
+                "coopmat<FACTOR, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB>",
                 "coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>",
                 "coopMatLoad(x, left, 0, PITCH(X_WIDTH, 8u), LAYOUT)",
                 "coopMatLoad(y, right, 0, PITCH(Y_WIDTH, 8u), LAYOUT)", "sum = coopMatMulAdd(x, y, sum)",
                 "coopMatStore(sum, sums, 0, PITCH(MATRIX_N, 4u), gl_CooperativeMatrixLayoutRowMajor)");
+
+/* Products of a work-group of GROUP_SIZE items: tiles of 64 by 64 by 64, of which x and y fill the first rows, columns
+   and terms. What lies beyond must count as zeros, although the input has other numbers there. The input is x, then y,
+   each in lines of 64 elements and 8 more, f16 or bf16. The names of instructions are those of
+   shaders/matrix_workgroup.glsl; the epilogue is a function, as there. */
+static const char matrix_group_glsl[] =
+    "#extension GL_KHR_cooperative_matrix : require\n#extension GL_NV_cooperative_matrix2 : require\n"
+    "#extension GL_KHR_memory_scope_semantics : require\n"
+    "#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n" GLSL_FACTORS
+    "#define TILE 64u\n#define PITCH 72u\n#define CLAMPED gl_CooperativeMatrixClampModeConstantNV\n"
+    "layout(local_size_x = GROUP_SIZE) in;\n"
+    "layout(std430, set = 0, binding = 0) readonly buffer A { uvec4 a[]; };\n"
+    "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
+    "layout(std430, set = 0, binding = 2) buffer C { uint c[]; };\n"
+    "layout(push_constant) uniform P { uint base; };\nshared float sums[TILE * TILE];\n"
+    "float keep(const in uint row, const in uint column, const in float value, const in uint columns)\n{\n"
+    "    if (row < MATRIX_M && column < columns)\n        sums[row * columns + column] = value;\n"
+    "    return value;\n}\n"
+    "void main()\n{\n    uint i = gl_LocalInvocationID.x;\n"
+    "    coopmat<FACTOR, gl_ScopeWorkgroup, TILE, TILE, gl_MatrixUseA> x;\n"
+    "    coopmat<FACTOR, gl_ScopeWorkgroup, TILE, TILE, gl_MatrixUseB> y;\n"
+    "    coopmat<float, gl_ScopeWorkgroup, TILE, TILE, gl_MatrixUseAccumulator> sum =\n"
+    "        coopmat<float, gl_ScopeWorkgroup, TILE, TILE, gl_MatrixUseAccumulator>(0.0);\n"
+    "    tensorLayoutNV<2, CLAMPED> at_x = createTensorLayoutNV(2, CLAMPED), at_y = createTensorLayoutNV(2, CLAMPED);\n"
+    "#if MATRIX_TRANSPOSED\n    at_x = setTensorLayoutDimensionNV(at_x, MATRIX_K, MATRIX_M);\n"
+    "    at_y = setTensorLayoutDimensionNV(at_y, MATRIX_N, MATRIX_K);\n#define VIEW , createTensorViewNV(2, false, 1, "
+    "0)\n"
+    "#else\n    at_x = setTensorLayoutDimensionNV(at_x, MATRIX_M, MATRIX_K);\n"
+    "    at_y = setTensorLayoutDimensionNV(at_y, MATRIX_K, MATRIX_N);\n#define VIEW\n#endif\n"
+    "    at_x = setTensorLayoutStrideNV(at_x, PITCH, 1u);\n    at_y = setTensorLayoutStrideNV(at_y, PITCH, 1u);\n"
+    "    coopMatLoadTensorNV(x, a, 0u, sliceTensorLayoutNV(at_x, 0u, TILE, 0u, TILE) VIEW);\n"
+    "    coopMatLoadTensorNV(y, a, TILE * PITCH / 8u, sliceTensorLayoutNV(at_y, 0u, TILE, 0u, TILE) VIEW);\n"
+    "    sum = coopMatMulAdd(x, y, sum);\n    coopMatPerElementNV(sum, sum, keep, MATRIX_N);\n    barrier();\n"
+    "    for (uint j = i; j < 256u; j += GROUP_SIZE) {\n        float folded = 0.0f;\n"
+    "        for (uint q = j; q < MATRIX_M * MATRIX_N; q += 256u)\n            folded += sums[q];\n"
+    "        b[j] = uint(folded);\n    }\n}\n";
 
 #endif

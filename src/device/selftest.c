@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 8
+#define PROBES_VERSION 9
 
 /* Without shaderc no GLSL compiles. The record's key contains this, so that other builds do not use the record of a
    build without shaderc. */
@@ -238,16 +238,18 @@ static const probe probes[] = {
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
-/* Dispatches the probe with the storages, whose outputs are zero, and reads the results back. */
+/* Dispatches the probe with the storages, whose outputs are zero, and reads the results back. The first one has `input`
+   bytes. */
 static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t groups, storage *const *storages,
-                            words *got)
+                            uint64_t input, words *got)
 {
     command probe_command = {
         .kind = COMMAND_DISPATCH, .program = made, .group_count = groups, .binding_count = BUFFERS, .word_count = 1};
     uint32_t *const contents[BUFFERS] = {got->a, got->b, got->c};
     recording *once = NULL;
     for (int i = 0; i < BUFFERS; i++)
-        probe_command.bindings[i] = (buffer_binding){tuff__storage_buffer(storages[i]), 0, BYTES, i > 0};
+        probe_command.bindings[i] =
+            (buffer_binding){tuff__storage_buffer(storages[i]), 0, i > 0 ? BYTES : input, i > 0};
     TRY(tuff__recording_create(device, &probe_command, 1, true, false, &once));
     tuff_status status = tuff__submit(device, once);
     for (int i = 1; i < BUFFERS && status == TUFF_OK; i++)
@@ -256,17 +258,17 @@ static tuff_status dispatch(tuff_device *device, driver_program *made, uint64_t 
     return status;
 }
 
-/* Runs a program once with fresh buffers. */
-static tuff_status run_program(tuff_device *device, program *made, uint64_t groups, words *got)
+/* Runs a program once with fresh buffers. input: the contents of the first one. */
+static tuff_status run_program(tuff_device *device, program *made, uint64_t groups, blob input, words *got)
 {
     storage *storages[BUFFERS] = {NULL};
     tuff_status status = TUFF_OK;
     for (int i = 0; i < BUFFERS && status == TUFF_OK; i++)
-        status = tuff__storage_create(device, BYTES, true, &storages[i]);
+        status = tuff__storage_create(device, i > 0 ? BYTES : input.size, true, &storages[i]);
     if (status == TUFF_OK)
-        status = tuff__storage_write(device, storages[0], 0, got->a, BYTES);
+        status = tuff__storage_write(device, storages[0], 0, input.data, input.size);
     if (status == TUFF_OK)
-        status = dispatch(device, tuff__program_driver(made), groups, storages, got);
+        status = dispatch(device, tuff__program_driver(made), groups, storages, input.size, got);
     for (int i = 0; i < BUFFERS; i++)
         tuff__storage_release(storages[i]);
     return status;
@@ -278,21 +280,20 @@ static program_request request_of(const char *source, uint32_t items)
         .name = "probe", .text = source, .buffer_count = BUFFERS, .word_count = 1, .local_size = items};
 }
 
-/* Compiles a kernel and runs it on the input words. If the driver rejects the kernel, its feature stays off (*ran is
+/* Compiles a kernel and runs it on the input. If the driver rejects the kernel, its feature stays off (*ran is
    false); any other failure is one of the device. */
-static tuff_status run_text(tuff_device *device, const char *name, const char *source, uint32_t items, uint64_t groups,
-                            words *got, bool *ran)
+static tuff_status run_text(tuff_device *device, const char *name, const program_request *request, uint64_t groups,
+                            blob input, words *got, bool *ran)
 {
-    const program_request request = request_of(source, items);
     program *made = NULL;
-    tuff_status status = tuff__program_get(device, &request, &made);
+    tuff_status status = tuff__program_get(device, request, &made);
     *ran = false;
     if (status == TUFF_E_COMPILE || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT) {
         tuff__log(TUFF_LOG_INFO, "%s: self-test \"%s\": %s", device->info.selector, name, tuff_error());
         return TUFF_OK;
     }
     TRY(status);
-    status = run_program(device, made, groups, got);
+    status = run_program(device, made, groups, input, got);
     *ran = status == TUFF_OK;
     tuff__program_release(device, made);
     return status;
@@ -306,8 +307,9 @@ static const char *text_of(const tuff_device *device, const probe *tested)
 static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
 {
     bool ran;
+    const program_request request = request_of(text_of(device, tested), ITEMS);
     tested->fill(got->a);
-    TRY(run_text(device, tested->name, text_of(device, tested), ITEMS, tested->groups, got, &ran));
+    TRY(run_text(device, tested->name, &request, tested->groups, (blob){got->a, BYTES}, got, &ran));
     if (ran)
         tested->check(got, &device->info);
     return TUFF_OK;
@@ -319,9 +321,10 @@ typedef struct block {
     const uint32_t *shape;           /* rows, columns, terms */
     uint32_t items;
     bool bf16, transposed; /* transposed: the factors are so in local memory */
+    bool in_tile;          /* the factors are in a tile of 16-bit elements in global memory */
 } block;
 
-enum { BLOCKS_PER_DTYPE = 2, WARPGROUP_BLOCKS = 8 };
+enum { BLOCKS_PER_DTYPE = 2, WARPGROUP_BLOCKS = 8, GROUP_BLOCKS = 8, SMALL_GROUP = 128, LARGE_GROUP = 256 };
 
 /* Returns one of the BLOCKS_PER_DTYPE blocks of the shape and form that the driver claims. */
 static block claimed_block(const tuff_device *device, const tuff_device_info *claims, bool bf16, bool transposed)
@@ -332,14 +335,29 @@ static block claimed_block(const tuff_device *device, const tuff_device_info *cl
     const uint32_t *shape = claims->matrix_shape, form = claims->cooperative_matrix;
     const bool is_known = form < sizeof texts / sizeof *texts && shape[0] * shape[1] <= MATRIX_SUMS &&
                           (form <= TUFF_MATRIX_KHR) == tuff__device_takes_glsl(device);
-    return (block){"", is_known ? texts[form] : NULL, shape, ITEMS, bf16, transposed};
+    return (block){"", is_known ? texts[form] : NULL, shape, ITEMS, bf16, transposed, false};
 }
 
 /* Returns one of the WARPGROUP_BLOCKS: both dtypes, 32 and 64 terms, plain and transposed factors. */
 static block warpgroup_block(int i)
 {
     static const uint32_t shapes[][3] = {{64, 64, 32}, {64, 64, 64}};
-    return (block){warpgroup_instructions, matrix_warpgroup, shapes[i % 2], WARPGROUP, i / 2 % 2, i / 4};
+    return (block){warpgroup_instructions, matrix_warpgroup, shapes[i % 2], WARPGROUP, i / 2 % 2, i / 4, false};
+}
+
+/* Returns one of the GROUP_BLOCKS: plain and transposed factors, both sizes of groups, both dtypes. */
+static block group_block(int i)
+{
+    static const uint32_t shape[] = {60, 52, 40};
+    static const char *const sizes[] = {"#define GROUP_SIZE 128u\n", "#define GROUP_SIZE 256u\n"};
+    const int large = i / 2 % 2;
+    return (block){sizes[large], matrix_group_glsl, shape, large ? LARGE_GROUP : SMALL_GROUP, i / 4, i % 2, true};
+}
+
+/* The sizes of groups that multiply the dtype. */
+static uint32_t *group_sizes(tuff_device_info *info, bool bf16)
+{
+    return bf16 ? &info->matrix_group_sizes_bf16 : &info->matrix_group_sizes;
 }
 
 static void write_block(const tuff_device *device, const block *tried, text *out)
@@ -351,7 +369,7 @@ static void write_block(const tuff_device *device, const block *tried, text *out
                    tried->shape[2], tried->bf16, tried->transposed, tried->instructions, tried->body);
 }
 
-enum { MAX_KERNELS = PROBE_COUNT + 2 * BLOCKS_PER_DTYPE + WARPGROUP_BLOCKS };
+enum { MAX_KERNELS = PROBE_COUNT + 2 * BLOCKS_PER_DTYPE + WARPGROUP_BLOCKS + GROUP_BLOCKS };
 
 /* Programs of the self-test, which are compiled several at once before they run one by one. */
 typedef struct prepared {
@@ -389,10 +407,22 @@ static void prepare_first(tuff_device *device, const tuff_device_info *claims, p
     prepare(device, self);
 }
 
-static void prepare_bf16(tuff_device *device, const tuff_device_info *claims, prepared *self)
+/* Whether the driver claims that groups of the block's size multiply its dtype. */
+static bool is_claimed(const tuff_device_info *claims, const block *tried)
 {
-    for (int i = 0; i < BLOCKS_PER_DTYPE; i++)
+    tuff_device_info copy = *claims;
+    return *group_sizes(&copy, tried->bf16) & tried->items;
+}
+
+static void prepare_others(tuff_device *device, const tuff_device_info *claims, prepared *self)
+{
+    for (int i = 0; i < BLOCKS_PER_DTYPE && claims->matrix_bf16; i++)
         add_block(device, claimed_block(device, claims, true, i), self);
+    for (int i = 0; i < GROUP_BLOCKS; i++) {
+        const block tried = group_block(i);
+        if (is_claimed(claims, &tried))
+            add_block(device, tried, self);
+    }
     for (int i = 0; i < WARPGROUP_BLOCKS && claims->matrix_warpgroup; i++)
         add_block(device, warpgroup_block(i), self);
     prepare(device, self);
@@ -404,6 +434,51 @@ static void release_programs(tuff_device *device, prepared *self)
         tuff__program_release(device, self->programs[i]);
         tuff__text_free(&self->texts[i]);
     }
+}
+
+/* The 16-bit form of a small integer. */
+static uint16_t factor_bits(uint32_t number, bool bf16)
+{
+    const float x = (float)number;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bf16 ? bits >> 16 : number > 0 ? (bits - 0x38000000u) >> 13 : 0);
+}
+
+/* The input of a product of a group (probes.h). */
+enum { TILE = 64, TILE_PITCH = 72, TILE_ELEMENTS = 2 * TILE * TILE_PITCH };
+
+/* Fills both factors in, and other numbers around them. */
+static void fill_tiles(const uint32_t *a, const block *tried, uint16_t *out)
+{
+    const uint32_t rows = tried->shape[0], columns = tried->shape[1], terms = tried->shape[2];
+    for (int i = 0; i < TILE_ELEMENTS; i++)
+        out[i] = factor_bits(9, tried->bf16);
+    for (uint32_t k = 0; k < terms; k++) {
+        for (uint32_t m = 0; m < rows; m++)
+            out[tried->transposed ? k * TILE_PITCH + m : m * TILE_PITCH + k] =
+                factor_bits(a[(m * terms + k) % WORDS], tried->bf16);
+        for (uint32_t n = 0; n < columns; n++)
+            out[TILE * TILE_PITCH + (tried->transposed ? n * TILE_PITCH + k : k * TILE_PITCH + n)] =
+                factor_bits(a[WORDS - 1 - (k * columns + n) % WORDS] + 1, tried->bf16);
+    }
+}
+
+/* Runs a block's kernel on the words, or on the factors that are made from them. */
+static tuff_status run_block(tuff_device *device, const block *tried, const char *source, words *got, bool *ran)
+{
+    const char *name = tried->in_tile ? "matrices of groups" : tried->bf16 ? "matrices of bf16" : "matrices";
+    const program_request request = request_of(source, tried->items);
+    if (!tried->in_tile)
+        return run_text(device, name, &request, 1, (blob){got->a, BYTES}, got, ran);
+    uint16_t *tiles = tuff__alloc(TILE_ELEMENTS * sizeof *tiles);
+    if (!tiles)
+        return TUFF_E_OOM_HOST;
+    fill_tiles(got->a, tried, tiles);
+    const tuff_status status =
+        run_text(device, name, &request, 1, (blob){tiles, TILE_ELEMENTS * sizeof *tiles}, got, ran);
+    tuff__free(tiles);
+    return status;
 }
 
 /* Multiplies a block. Sets *state to the outcome. */
@@ -418,8 +493,7 @@ static tuff_status try_block(tuff_device *device, const block *tried, words *got
     tuff_status status = tuff__text_status(&source);
     fill_small(got->a);
     if (status == TUFF_OK)
-        status = run_text(device, tried->bf16 ? "matrices of bf16" : "matrices", tuff__text_get(&source), tried->items,
-                          1, got, &ran);
+        status = run_block(device, tried, tuff__text_get(&source), got, &ran);
     tuff__text_free(&source);
     if (ran)
         *state = is_product(got, tried->shape) ? TUFF_MATRICES_OFFERED : TUFF_MATRICES_WRONG;
@@ -449,13 +523,30 @@ static tuff_status prove_warpgroups(tuff_device *device, words *got)
     return TUFF_OK;
 }
 
+/* Proves the products of groups. Of a size and dtype, both must be right. */
+static tuff_status prove_groups(tuff_device *device, const tuff_device_info *claims, words *got)
+{
+    tuff_matrix_state plain = TUFF_MATRICES_WRONG, state;
+    for (int i = 0; i < GROUP_BLOCKS; i++) {
+        const block tried = group_block(i);
+        if (!is_claimed(claims, &tried) || (tried.bf16 && !device->info.matrix_bf16))
+            continue;
+        TRY(try_block(device, &tried, got, &state));
+        if (!tried.transposed)
+            plain = state;
+        else if (plain == TUFF_MATRICES_OFFERED && state == TUFF_MATRICES_OFFERED)
+            *group_sizes(&device->info, tried.bf16) |= tried.items;
+    }
+    return TUFF_OK;
+}
+
 static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *claims, prepared *programs, words *got)
 {
     tuff_device_info *info = &device->info;
     tuff_matrix_state state;
     info->cooperative_matrix = TUFF_MATRIX_NONE;
     info->matrix_bf16 = false;
-    info->matrix_warpgroup = 0;
+    info->matrix_warpgroup = info->matrix_group_sizes = info->matrix_group_sizes_bf16 = 0;
     if (claims->cooperative_matrix == TUFF_MATRIX_NONE)
         return TUFF_OK;
     TRY(try_matrices(device, claims, false, got, &state));
@@ -463,11 +554,12 @@ static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *c
     if (state != TUFF_MATRICES_OFFERED)
         return TUFF_OK;
     info->cooperative_matrix = claims->cooperative_matrix;
-    if (!claims->matrix_bf16)
-        return TUFF_OK;
-    prepare_bf16(device, claims, programs);
-    TRY(try_matrices(device, claims, true, got, &state));
-    info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
+    prepare_others(device, claims, programs);
+    if (claims->matrix_bf16) {
+        TRY(try_matrices(device, claims, true, got, &state));
+        info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
+    }
+    TRY(prove_groups(device, claims, got));
     return info->matrix_bf16 && claims->matrix_warpgroup ? prove_warpgroups(device, got) : TUFF_OK;
 }
 
@@ -498,7 +590,10 @@ static tuff_status run_probes(tuff_device *device)
 
 /* The record: one byte per result, in the order of encode_record (the width of a subgroup fits into a byte), then the
    loop limit, little-endian. */
-enum { FLAGS_END = 12, RECORD_SIZE = FLAGS_END + 4 };
+enum { FLAGS_END = 13, RECORD_SIZE = FLAGS_END + 4 };
+
+/* The index of the byte for groups that share matrix units, which has a bit for each size and dtype. */
+enum { GROUPS_BYTE = 12, GROUPS_BITS = 15 };
 
 /* The index of the matrix units' byte, and its values: proved, or why not. 0: the driver offers none that tuff can use,
    and itself reports why. */
@@ -521,6 +616,11 @@ static void decode_matrix_state(unsigned char byte, tuff_device_info *info)
         info->cooperative_matrix = 0;
 }
 
+static unsigned char encode_groups(const tuff_device_info *info)
+{
+    return (unsigned char)(info->matrix_group_sizes / SMALL_GROUP | info->matrix_group_sizes_bf16 / SMALL_GROUP << 2);
+}
+
 static void encode_record(const tuff_device_info *info, unsigned char *record)
 {
     const unsigned char bytes[RECORD_SIZE] = {(unsigned char)info->proved_subgroup_size,
@@ -534,7 +634,8 @@ static void encode_record(const tuff_device_info *info, unsigned char *record)
                                               info->subgroup_shuffle,
                                               encode_matrix_state(info),
                                               info->matrix_bf16,
-                                              info->matrix_warpgroup != 0};
+                                              info->matrix_warpgroup != 0,
+                                              encode_groups(info)};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -547,7 +648,7 @@ static bool decode_record(blob record, tuff_device_info *info)
     if (record.size != RECORD_SIZE || bytes[0] > ITEMS)
         return false;
     for (int i = 1; i < FLAGS_END; i++)
-        if (bytes[i] > (i == MATRIX_STATE_BYTE ? MATRIX_WRONG : 1))
+        if (bytes[i] > (i == MATRIX_STATE_BYTE ? MATRIX_WRONG : i == GROUPS_BYTE ? GROUPS_BITS : 1))
             return false;
     info->loop_limit = 0;
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
@@ -564,6 +665,9 @@ static bool decode_record(blob record, tuff_device_info *info)
     decode_matrix_state(bytes[MATRIX_STATE_BYTE], info);
     info->matrix_bf16 = info->matrix_bf16 && bytes[10] && info->cooperative_matrix > 0;
     info->matrix_warpgroup = info->matrix_warpgroup && bytes[11] && info->cooperative_matrix > 0;
+    const uint32_t proved = info->cooperative_matrix > 0 ? bytes[GROUPS_BYTE] : 0;
+    info->matrix_group_sizes &= proved % 4 * SMALL_GROUP;
+    info->matrix_group_sizes_bf16 &= info->matrix_bf16 ? proved / 4 * SMALL_GROUP : 0;
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;

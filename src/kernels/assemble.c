@@ -1,5 +1,5 @@
-/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end) and
-   placeholders ($name), which are replaced by the statements that emit.c writes. */
+/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end, @function ...
+   @end) and placeholders ($name), which are replaced by the statements that emit.c writes. */
 #include "kernels/assemble.h"
 
 #include <stdio.h>
@@ -56,10 +56,12 @@ typedef struct expansion {
     const assembly_request *request;
     emitter emitter;
     pass_texts consume;  /* matmul epilogue: emitted before the tile is known, inserted later */
-    int parameter_count; /* parameters of the body expanded so far */
-    text *header;       /* text outside the kernel function */
-    text *shared;       /* declarations of local memory */
-    text *body;
+    bool has_consume;    /* consume is emitted */
+    int parameter_count; /* parameters of the function expanded so far */
+    text *header;        /* text outside the kernel function */
+    text *shared;        /* declarations of local memory */
+    text *body;          /* of the kernel function, or `header` within another one */
+    text *kernel;        /* the kernel function's */
 } expansion;
 
 static const text *text_named(const pass_texts *texts, const line *placeholder)
@@ -98,8 +100,8 @@ static tuff_status insert(const expansion *self, text *made, int indentation, tu
     return status;
 }
 
-/* Expands `$operands` of a matmul: the operands' addresses, and whatever the epilogue computes once for all
-   elements. */
+/* Expands `$operands` of a matmul: the operands' addresses and, the first time, whatever the epilogue computes once for
+   all elements. */
 static tuff_status expand_operands(expansion *self, int indentation)
 {
     text made = {0};
@@ -110,10 +112,13 @@ static tuff_status expand_operands(expansion *self, int indentation)
     for (int i = 0; i < 2 && status == TUFF_OK; ++i)
         if (tuff__is_produced(self->request->chain, i))
             status = tuff__assemble_producer(self->request, i, &self->emitter, &made, self->header);
-    if (status == TUFF_OK && self->request->chain->output_count > 0)
+    const bool consumes = !self->has_consume && self->request->chain->output_count > 0;
+    if (status == TUFF_OK && consumes)
         status = tuff__emit_pass(&self->emitter, 0, EMIT_BOTH, &self->consume);
     status = insert(self, &made, indentation, status);
-    add_indented(self->body, tuff__text_get(&self->consume.row), indentation);
+    if (!self->has_consume)
+        add_indented(self->body, tuff__text_get(&self->consume.row), indentation);
+    self->has_consume = true;
     return status;
 }
 
@@ -209,6 +214,13 @@ static void expand_shared(expansion *self, const line *directive)
         tuff__text_add(self->shared, "    __local %.*s;\n", length, declaration);
 }
 
+/* Begins or ends a function outside of the kernel function; it has the same parameters in the same order. */
+static void enter_function(expansion *self, text *body)
+{
+    self->body = body;
+    self->parameter_count = 0;
+}
+
 static tuff_status expand_body(expansion *self, const char *body)
 {
     bool inside = false;
@@ -223,6 +235,10 @@ static tuff_status expand_body(expansion *self, const char *body)
             inside = true;
         else if (starts_with(&current, "@pass"))
             TRY(expand_passes(self, &current, &at));
+        else if (starts_with(&current, "@function"))
+            enter_function(self, self->header);
+        else if (starts_with(&current, "@end"))
+            enter_function(self, self->kernel);
         else if (current.length > 0 && current.start[0] == '$')
             TRY(expand_placeholder(self, &current));
         else
@@ -288,6 +304,12 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
     tuff__text_add(out, "layout(push_constant) uniform Words_ { uint param_base, group_base; };\n");
 }
 
+/* Whether the body multiplies bf16 on matrix units: then the extension must precede the first declaration. */
+static bool has_bf16_factors(const assembly_request *request)
+{
+    return request->defines != NULL && strstr(request->defines, "#define MATRIX_BF16 1\n") != NULL;
+}
+
 static void add_glsl_header(const assembly_request *request, text *out)
 {
     tuff__text_add(out, "#version 450\n#extension GL_EXT_control_flow_attributes : enable\n");
@@ -297,12 +319,17 @@ static void add_glsl_header(const assembly_request *request, text *out)
                  "#define NARROW_STORAGE\n");
     if (request->subgroup_size > 0 && request->cooperative == 0)
         tuff__text_add(out, "#extension GL_KHR_shader_subgroup_shuffle : require\n");
+    if (request->cooperative > 0 && has_bf16_factors(request))
+        tuff__text_add(out, "#extension GL_EXT_bfloat16 : require\n");
+    const char *form = request->cooperative == TUFF_MATRIX_NV ? "NV" : "KHR";
     if (request->cooperative > 0)
         tuff__text_add(out,
                        "#extension GL_%s_cooperative_matrix : require\n#extension GL_KHR_memory_scope_semantics : "
                        "require\n#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require\n"
-                       "#extension GL_KHR_shader_subgroup_basic : require\n#define COOPERATIVE_%s\n",
-                       request->cooperative == 1 ? "NV" : "KHR", request->cooperative == 1 ? "NV" : "KHR");
+                       "#extension GL_KHR_shader_subgroup_basic : require\n#define COOPERATIVE_%s\n%s",
+                       form, form,
+                       request->cooperative == TUFF_MATRIX_NV2 ? "#extension GL_NV_cooperative_matrix2 : require\n"
+                                                               : "");
     tuff__text_add(out, "layout(local_size_x = %u) in;\n", request->local_size);
 }
 
@@ -325,12 +352,16 @@ static void add_opencl_signature(const assembly_request *request, text *out)
 static tuff_status add_matrix_units(const assembly_request *request, text *out)
 {
     static const char *const files[] = {
-        NULL, "matrix.glsl", "matrix.glsl", "matrix_nvidia.cl", "matrix_amd.cl", "matrix_amd.cl", "matrix_intel.cl"};
+        [TUFF_MATRIX_NV] = "matrix.glsl",           [TUFF_MATRIX_KHR] = "matrix.glsl",
+        [TUFF_MATRIX_NVIDIA] = "matrix_nvidia.cl",  [TUFF_MATRIX_MFMA] = "matrix_amd.cl",
+        [TUFF_MATRIX_WMMA] = "matrix_amd.cl",       [TUFF_MATRIX_INTEL] = "matrix_intel.cl",
+        [TUFF_MATRIX_NV2] = "matrix_workgroup.glsl"};
+    const bool is_glsl = request->cooperative <= TUFF_MATRIX_KHR || request->cooperative == TUFF_MATRIX_NV2;
     const char *file = request->cooperative < sizeof files / sizeof *files ? files[request->cooperative] : NULL;
     const char *common = request->glsl ? "" : tuff__kernel_text("matrix.cl"),
                *tiles = request->glsl ? "" : tuff__kernel_text("matrix_tiles.cl"),
                *units = file ? tuff__kernel_text(file) : NULL;
-    if (common == NULL || tiles == NULL || units == NULL || request->glsl != (request->cooperative <= TUFF_MATRIX_KHR))
+    if (common == NULL || tiles == NULL || units == NULL || request->glsl != is_glsl)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: no kernel text for matrix units of form %u", request->cooperative);
     tuff__text_add(out, "%s%s%s", common, units, tiles);
     return TUFF_OK;
@@ -412,7 +443,8 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     if (body == NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "kernels: unknown body %s", file);
     text texts[4] = {{0}};
-    expansion self = {.request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2]};
+    expansion self = {
+        .request = request, .header = &texts[0], .shared = &texts[1], .body = &texts[2], .kernel = &texts[2]};
     tuff_status status = tuff__emitter_create(request->chain == NULL ? &empty : request->chain, request->walk,
                                               request->vec, request->glsl || request->aligned, &self.emitter);
     self.emitter.prefetches = request->prefetches;

@@ -594,6 +594,8 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.subgroup_shuffle, b.subgroup_shuffle);
     assert_int_equal(a.cooperative_matrix, b.cooperative_matrix);
     assert_int_equal(a.matrix_warpgroup, b.matrix_warpgroup);
+    assert_int_equal(a.matrix_group_sizes, b.matrix_group_sizes);
+    assert_int_equal(a.matrix_group_sizes_bf16, b.matrix_group_sizes_bf16);
     assert_int_equal(a.loop_limit, b.loop_limit);
 }
 
@@ -601,7 +603,7 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
    wrong. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
-    enum { RECORD_SIZE = 16 };
+    enum { RECORD_SIZE = 17 };
     char path[512];
     forget_cache_files(".device");
     tuff_device_info proved = open_and_describe(selector);
@@ -638,6 +640,8 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(granted.int64, claims->int64);
     assert_int_equal(granted.subgroup_shuffle, claims->subgroup_shuffle);
     assert_int_equal(granted.cooperative_matrix, claims->cooperative_matrix);
+    assert_int_equal(granted.matrix_group_sizes, 0);
+    assert_int_equal(granted.matrix_group_sizes_bf16, 0);
     free(entry.data);
     forget_cache_files(".device");
 }

@@ -271,8 +271,23 @@ static void ended_loops_are_known(void **state)
 }
 
 /* Fake drivers with matrix units: a plain kernel that computes the right product, one with a slightly wrong element,
-   one that ignores that factors are transposed, one that ignores the pitch, or no kernel at all. */
-typedef enum units { UNITS_RIGHT, UNITS_WRONG, UNITS_NEVER_TURNED, UNITS_WITHOUT_PITCH, UNITS_ABSENT } units;
+   one that ignores that factors are transposed, one that ignores the pitch, or no kernel at all; for bf16 alone, a
+   wrong element or no kernel; for units that a group shares alone, the same, or one that ignores that factors are
+   transposed, or one that multiplies what lies beyond their edges. */
+typedef enum units {
+    UNITS_RIGHT,
+    UNITS_WRONG,
+    UNITS_NEVER_TURNED,
+    UNITS_WITHOUT_PITCH,
+    UNITS_ABSENT,
+    UNITS_BF16_WRONG,
+    UNITS_BF16_ABSENT,
+    UNITS_GROUPS_ABSENT,
+    UNITS_GROUPS_WRONG,
+    UNITS_GROUPS_NEVER_TURNED,
+    UNITS_GROUPS_UNCLAMPED,
+    UNITS_END
+} units;
 static units stand_in;
 
 /* Places the factors in local memory, with 8 more elements after each line of transposed ones, and reads them as the
@@ -296,22 +311,90 @@ static const char product_text[] = "layout(local_size_x = 64) in;\n"
                                    "            sum += x(place(i / 16u, k)) * y(place(k, i % 16u));\n"
                                    "        b[i] = sum;\n    }\n}\n";
 
+/* The same for groups, whose factors are tiles in lines of 72 elements: 60 by 40 and 40 by 52. */
+static const char group_text[] =
+    "layout(local_size_x = GROUP) in;\n"
+    "layout(std430, set = 0, binding = 0) readonly buffer A { uint a[]; };\n"
+    "layout(std430, set = 0, binding = 1) buffer B { uint b[]; };\n"
+    "layout(std430, set = 0, binding = 2) buffer C { uint c[]; };\n"
+    "layout(push_constant) uniform P { uint base; };\n"
+    "const bool turned = TURNED && LIE != 2;\n"
+    "float element(uint i)\n{\n    uint bits = a[i / 2u] >> i % 2u * 16u & 0xffffu;\n"
+    "    return BF16 ? uintBitsToFloat(bits << 16) : unpackHalf2x16(bits).x;\n}\n"
+    "float x(uint m, uint k) { return element(turned ? k * 72u + m : m * 72u + k); }\n"
+    "float y(uint k, uint n) { return element(4608u + (turned ? n * 72u + k : k * 72u + n)); }\n"
+    "void main()\n{\n"
+    "    for (uint i = gl_LocalInvocationID.x; i < 256u; i += GROUP) {\n"
+    "        float sum = LIE == 1 && i == 200u ? 1.0 : 0.0;\n"
+    "        for (uint q = i; q < 60u * 52u; q += 256u)\n"
+    "            for (uint k = 0u; k < (LIE == 3 ? 64u : 40u); k++)\n"
+    "                sum += x(q / 52u, k) * y(k, q % 52u);\n"
+    "        b[i] = uint(sum);\n    }\n}\n";
+
+static const char *flag_of(const program_request *request, const char *line)
+{
+    return strstr(request->text, line) ? "true" : "false";
+}
+
+static tuff_status create_with_groups(driver_device *device, const program_request *request, blob *made,
+                                      driver_program **out)
+{
+    char text[sizeof group_text + 128];
+    program_request changed = *request;
+    if (stand_in == UNITS_GROUPS_ABSENT)
+        return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units of groups");
+    const int told = stand_in >= UNITS_GROUPS_WRONG ? (int)stand_in - UNITS_GROUPS_WRONG + 1 : 0;
+    snprintf(text, sizeof text,
+             "#version 450\n#define TURNED %s\n#define BF16 %s\n#define GROUP %uu\n#define LIE %d\n%s",
+             flag_of(request, "#define MATRIX_TRANSPOSED 1\n"), flag_of(request, "#define MATRIX_BF16 1\n"),
+             request->local_size, told, group_text);
+    changed.text = text;
+    return real->program_create(device, &changed, (blob){0}, made, out);
+}
+
 static tuff_status create_with_units(driver_device *device, const program_request *request, blob cached, blob *made,
                                      driver_program **out)
 {
     char text[sizeof product_text + 64];
     program_request changed = *request;
+    if (strstr(request->text, "GL_NV_cooperative_matrix2"))
+        return create_with_groups(device, request, made, out);
     if (!strstr(request->text, "cooperative_matrix"))
         return real->program_create(device, request, cached, made, out);
-    if (stand_in == UNITS_ABSENT)
+    const bool bf16 = strstr(request->text, "#define MATRIX_BF16 1") != NULL;
+    if (stand_in == UNITS_ABSENT || (stand_in == UNITS_BF16_ABSENT && bf16))
         return tuff__fail(TUFF_E_COMPILE, "this compiler knows no matrix units");
+    const units told = stand_in == UNITS_BF16_WRONG && bf16 ? UNITS_WRONG
+                       : stand_in < UNITS_ABSENT            ? stand_in
+                                                            : UNITS_RIGHT;
     snprintf(text, sizeof text, "#version 450\n#define TURNED %s\n#define LIE %d\n%s",
-             strstr(request->text, "#define MATRIX_TRANSPOSED 1") ? "true" : "false", (int)stand_in, product_text);
+             strstr(request->text, "#define MATRIX_TRANSPOSED 1") ? "true" : "false", (int)told, product_text);
     changed.text = text;
     return real->program_create(device, &changed, cached, made, out);
 }
 
-/* Reported matrix units of either form are accepted only if the product of a block is right. */
+/* Claims matrix units of a form, and checks what the self-test leaves of them. */
+static void try_units(tuff_device *device, uint32_t form, units which)
+{
+    enum { BOTH_SIZES = 128 + 256 };
+    const bool works = which == UNITS_RIGHT || which >= UNITS_BF16_WRONG,
+               has_bf16 = which == UNITS_RIGHT || which >= UNITS_GROUPS_ABSENT,
+               has_groups = works && which < UNITS_GROUPS_ABSENT && form == TUFF_MATRIX_KHR;
+    tuff_device_info *info = &device->info;
+    stand_in = which;
+    info->cooperative_matrix = form;
+    info->matrix_bf16 = true;
+    info->matrix_shape[0] = info->matrix_shape[1] = info->matrix_shape[2] = 16;
+    info->matrix_group_sizes = info->matrix_group_sizes_bf16 = form == TUFF_MATRIX_KHR ? BOTH_SIZES : 0;
+    assert_int_equal(tuff__device_self_test(device), TUFF_OK);
+    assert_int_equal(info->cooperative_matrix, works ? form : 0);
+    assert_int_equal(info->matrix_bf16, has_bf16);
+    assert_int_equal(info->matrix_group_sizes, has_groups ? BOTH_SIZES : 0);
+    assert_int_equal(info->matrix_group_sizes_bf16, has_groups && has_bf16 ? BOTH_SIZES : 0);
+}
+
+/* Reported matrix units of either form are accepted only if the product of a block is right; bf16, and groups that
+   share units, only if their products are right, too. */
 static void check_units(tuff_device *device)
 {
     if (!tuff__device_takes_glsl(device)) {
@@ -325,13 +408,8 @@ static void check_units(tuff_device *device)
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
     device->driver = &with_units;
     for (uint32_t form = 1; form <= 2; form++)
-        for (int which = UNITS_RIGHT; which <= UNITS_ABSENT; which++) {
-            stand_in = (units)which;
-            device->info.cooperative_matrix = form;
-            device->info.matrix_shape[0] = device->info.matrix_shape[1] = device->info.matrix_shape[2] = 16;
-            assert_int_equal(tuff__device_self_test(device), TUFF_OK);
-            assert_int_equal(device->info.cooperative_matrix, which == UNITS_RIGHT ? form : 0);
-        }
+        for (int which = UNITS_RIGHT; which < UNITS_END; which++)
+            try_units(device, form, (units)which);
     device->driver = real;
     device->info = before;
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);

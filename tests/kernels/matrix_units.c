@@ -71,12 +71,23 @@ static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtyp
 
 static bool uses_units(const tuff_plan *plan)
 {
-    return uses_body(plan, "matmul_cooperative");
+    return uses_body(plan, "matmul_cooperative") || uses_body(plan, "matmul_workgroup");
 }
 
 static bool uses_warpgroups(const tuff_plan *plan)
 {
     return uses_kernel(plan, "matmul_cooperative", "#define MATRIX_WARPGROUP 1");
+}
+
+/* Whether the whole group multiplies a product: its factors have the same 16 bits in memory, every matrix of a batch
+   begins at a multiple of 16 bytes, and no tile would be half empty. */
+static bool suits_groups(const tuff_device *device, const product_case *one)
+{
+    const uint32_t sizes = one->x_dtype == TUFF_F16    ? device->info.matrix_group_sizes
+                           : one->x_dtype == TUFF_BF16 ? device->info.matrix_group_sizes_bf16
+                                                       : 0;
+    return sizes != 0 && one->y_dtype == one->x_dtype && !one->backwards && one->rows > 16 && one->columns > 32 &&
+           (one->batches == 1 || (one->rows * one->inner % 8 == 0 && one->inner * one->columns % 8 == 0));
 }
 
 /* Operands that are loaded in parts of 16 bytes must begin at a multiple of 16. */
@@ -129,6 +140,11 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
 {
     tune_config config = {.set = {0}};
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
+    tuff__config_set(&config, TUNABLE_matmul_workgroup_enabled, 1);
+    tuff__config_set(&config, TUNABLE_matmul_workgroup_block_rows, 16 << buffers);
+    tuff__config_set(&config, TUNABLE_matmul_workgroup_block_columns, buffers == 1 ? 128 : 64);
+    tuff__config_set(&config, TUNABLE_matmul_workgroup_step_k, 32);
+    tuff__config_set(&config, TUNABLE_matmul_workgroup_unroll, 1 << (buffers - 1));
     if (emulated_units->on_warpgroups) { /* blocks of each width, with one or two subgroups per row and column */
         tuff__config_set(&config, TUNABLE_matmul_cooperative_warpgroups, 1);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_rows, buffers == 3 ? 128 : 64);
@@ -158,6 +174,7 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
         .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
+    assert_int_equal(uses_body(plan, "matmul_workgroup"), suits_groups(device, one));
     assert_true(!emulated_units->on_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc(size);
@@ -515,6 +532,7 @@ static void try_attentions(tuff_device *device, int only)
 /* Presents the device with these matrix units; tries one case, or all in a thorough run. */
 static void try_units(tuff_device *device, const units *one, int only)
 {
+    static const uint32_t group_sizes[] = {128 + 256, 256, 128, 0};
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
     driver emulating = *before;
@@ -524,7 +542,7 @@ static void try_units(tuff_device *device, const units *one, int only)
     device->info.cooperative_matrix = one->form;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
-    device->info.matrix_bf16 = one->instructions != NULL;
+    device->info.matrix_bf16 = one->form != TUFF_MATRIX_NV;
     device->info.matrix_warpgroup = one->on_warpgroups;
     emulated_units = one;
     emulated = 0;
@@ -533,14 +551,18 @@ static void try_units(tuff_device *device, const units *one, int only)
             continue;
         /* A device that takes GLSL may lack 16-bit storage; it then splits words. */
         device->info.proved_narrow_storage = info.proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
+        device->info.matrix_group_sizes = device->info.matrix_group_sizes_bf16 =
+            group_sizes[one->in_groups ? i % 3 : 3];
         try_product(device, &cases[i], 1 + i % 3);
         device->info.proved_narrow_storage = info.proved_narrow_storage;
     }
     try_product(device, &in_bands, 2);
     try_assigned(device);
     try_allowed(device);
+    device->info.matrix_group_sizes = device->info.matrix_group_sizes_bf16 = 0;
     device->info.matrix_lanes = one->lanes > 0 ? one->lanes : 32;
-    try_attentions(device, is_thorough() ? -1 : only % ATTENTIONS);
+    if (!one->in_groups)
+        try_attentions(device, is_thorough() ? -1 : only % ATTENTIONS);
     assert_true(emulated > 0 || !is_thorough());
     device->driver = before;
     device->info = info;
@@ -563,10 +585,10 @@ static void check_emulated(tuff_device *device)
 static void check_own(tuff_device *device)
 {
     const bool on_warpgroups = device->info.matrix_warpgroup != 0;
-    const uint32_t own = device->info.cooperative_matrix, form = own == TUFF_MATRIX_KHR ? TUFF_MATRIX_NV : own;
+    const uint32_t form = device->info.cooperative_matrix;
     emulated_units = NULL;
     for (int i = 0; i < UNITS; i++)
-        if (all_units[i].form == form && all_units[i].on_warpgroups == on_warpgroups)
+        if (all_units[i].form == form && all_units[i].on_warpgroups == on_warpgroups && !all_units[i].in_groups)
             emulated_units = &all_units[i]; /* names the units; the sizes are the device's */
     if (!emulated_units)
         return;

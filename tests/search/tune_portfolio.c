@@ -268,7 +268,8 @@ static void kernels_of_gpus_have_rows(void **state)
     int kernels = 0;
     for (int t = 0; t < TUNABLE_COUNT; t++) {
         const char *kernel = tuff__tunable_info((tunable)t)->kernel;
-        if (!ends_with(kernel, "_local") && !ends_with(kernel, "_subgroup") && !ends_with(kernel, "_cooperative"))
+        if (!ends_with(kernel, "_local") && !ends_with(kernel, "_subgroup") && !ends_with(kernel, "_cooperative") &&
+            !ends_with(kernel, "_workgroup"))
             continue;
         if (!has_row(kernel))
             fail_msg("no row for %s", kernel);

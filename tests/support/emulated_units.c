@@ -248,9 +248,52 @@ static const char glsl[] =
     "#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
     "float factor_at(factor f, uint row, uint column)\n{\n"
     "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
-    "    vec2 two = unpackHalf2x16(tiles[at][i / 2u % 4u]);\n    return i % 2u == 0u ? two.x : two.y;\n}\n"
+    "    uint two = tiles[at][i / 2u % 4u];\n    if (MATRIX_BF16 != 0)\n"
+    "        return uintBitsToFloat(i % 2u == 0u ? two << 16 : two & 0xffff0000u);\n"
+    "    return unpackHalf2x16(i % 2u == 0u ? two : two >> 16).x;\n}\n"
     "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
     "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
+
+/* In GLSL, for groups that share units (GLSL_NV_cooperative_matrix2): tiles are in local memory, and each item keeps some
+   of the sums. Elements of a whole operand are loaded without a check, those beyond the edges of a clamped one are
+   zeros, and lines follow each other at the distance that the operand was described with. */
+static const char glsl_groups[] =
+    "#undef LEFT_TILE\n#undef RIGHT_TILE\n#undef SUM_TILE\n#undef CLEAR_TILE\n#undef MULTIPLY_ADD\n"
+    "#undef EACH_ELEMENT\n#undef WHOLE_OPERAND\n#undef CLAMPED_OPERAND\n#undef CREATE_WHOLE\n#undef CREATE_CLAMPED\n"
+    "#undef DESCRIBE\n#undef LOAD_LEFT\n#undef LOAD_RIGHT\n"
+    "struct sums { float x[BLOCK_ROWS * BLOCK_COLUMNS / LOCAL_SIZE]; };\n"
+    "struct operand { bool clamps; int outer, across, pitch; };\n"
+    "shared float e_left[BLOCK_ROWS * STEP_K], e_right[STEP_K * BLOCK_COLUMNS];\n"
+    "#define LEFT_TILE int\n#define RIGHT_TILE int\n#define SUM_TILE sums\n#define WHOLE_OPERAND operand\n"
+    "#define CLAMPED_OPERAND operand\n#define CREATE_WHOLE false\n#define CREATE_CLAMPED true\n"
+    "#define DESCRIBE(clamps, outer, across, within) operand(clamps, outer, across, within)\n"
+    "#define EACH_SUM for (uint j = 0u, e = LANE; e < uint(BLOCK_ROWS * BLOCK_COLUMNS); j++, e += LOCAL_SIZE)\n"
+    "#define CLEAR_TILE(sum) EACH_SUM sum.x[j] = 0.0\n"
+    "#define EACH_ELEMENT(sum, function, a, b, c) EACH_SUM \\\n"
+    "    function(e / uint(BLOCK_COLUMNS), e % uint(BLOCK_COLUMNS), sum.x[j], a, b, c)\n"
+    "float e_number(uint two, int at)\n{\n    uint bits = at % 2 == 0 ? two & 0xffffu : two >> 16;\n"
+    "    return MATRIX_BF16 != 0 ? uintBitsToFloat(bits << 16) : unpackHalf2x16(bits).x;\n}\n"
+    "#define E_LOAD(tile, b, base, o, first, lines, second, width, x, y) { \\\n"
+    "    BARRIER(); \\\n"
+    "    for (int e = int(LANE); e < (lines) * (width); e += LOCAL_SIZE) { \\\n"
+    "        const int x = e / (width), y = e % (width), e_line = (first) + x, e_at = (second) + y; \\\n"
+    "        const int i = (base) + e_line * o.pitch + e_at; \\\n"
+    "        tile = o.clamps && (e_line >= o.outer || e_at >= o.across) ? 0.0 \\\n"
+    "             : e_number(b[i / 8][i % 8 / 2], i); \\\n"
+    "    } \\\n"
+    "    BARRIER(); }\n"
+    "#if A_K_CONTIGUOUS\n#define LOAD_LEFT(to, o, k) \\\n"
+    "    E_LOAD(e_left[m * STEP_K + t], A_BUFFER, a_base, o, first_row, BLOCK_ROWS, k, STEP_K, m, t)\n"
+    "#else\n#define LOAD_LEFT(to, o, k) \\\n"
+    "    E_LOAD(e_left[m * STEP_K + t], A_BUFFER, a_base, o, k, STEP_K, first_row, BLOCK_ROWS, t, m)\n#endif\n"
+    "#if B_K_CONTIGUOUS\n#define LOAD_RIGHT(to, o, k) \\\n"
+    "    E_LOAD(e_right[t * BLOCK_COLUMNS + n], B_BUFFER, b_base, o, first_column, BLOCK_COLUMNS, k, STEP_K, n, t)\n"
+    "#else\n#define LOAD_RIGHT(to, o, k) \\\n"
+    "    E_LOAD(e_right[t * BLOCK_COLUMNS + n], B_BUFFER, b_base, o, k, STEP_K, first_column, BLOCK_COLUMNS, t, "
+    "n)\n#endif\n"
+    "#define MULTIPLY_ADD(sum, left, right) EACH_SUM for (uint t = 0u; t < uint(STEP_K); t++) \\\n"
+    "    sum.x[j] += e_left[e / uint(BLOCK_COLUMNS) * uint(STEP_K) + t] * \\\n"
+    "                e_right[t * uint(BLOCK_COLUMNS) + e % uint(BLOCK_COLUMNS)]\n";
 
 #define NEVER_TURNED             \
     {                            \
@@ -262,17 +305,18 @@ static const char glsl[] =
     }
 
 const units all_units[] = {
-    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, false, NEVER_TURNED},
-    {"wgmma", opencl_wgmma, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, true, {"LEFT_TURNED[0] == '1'", "0"}},
-    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, false, OTHER_HALVES},
-    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES},
-    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES},
-    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, false, {NULL}},
-    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, false, {NULL}},
-    {"16x16x16", NULL, TUFF_MATRIX_NV, {16, 16, 16}, 0, false, {NULL}},
-    {"8x16x16", NULL, TUFF_MATRIX_NV, {8, 16, 16}, 0, false, {NULL}},
-    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, false, {NULL}},
-    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, false, {NULL}},
+    {"mma.sync", opencl_nvidia, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, false, NEVER_TURNED, false},
+    {"wgmma", opencl_wgmma, TUFF_MATRIX_NVIDIA, {16, 16, 16}, 32, true, {"LEFT_TURNED[0] == '1'", "0"}, false},
+    {"MFMA", opencl_amd, TUFF_MATRIX_MFMA, {32, 32, 16}, 64, false, OTHER_HALVES, false},
+    {"WMMA", opencl_amd, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES, false},
+    {"WMMA of RDNA 4", opencl_gfx12, TUFF_MATRIX_WMMA, {16, 16, 16}, 32, false, OTHER_HALVES, false},
+    {"dpas of 8", opencl_intel, TUFF_MATRIX_INTEL, {8, 8, 16}, 8, false, {NULL}, false},
+    {"dpas of 16", opencl_intel, TUFF_MATRIX_INTEL, {8, 16, 16}, 16, false, {NULL}, false},
+    {"16x16x16", NULL, TUFF_MATRIX_KHR, {16, 16, 16}, 0, false, {NULL}, false},
+    {"groups", NULL, TUFF_MATRIX_KHR, {16, 16, 16}, 0, false, {NULL}, true},
+    {"8x16x16", NULL, TUFF_MATRIX_KHR, {8, 16, 16}, 0, false, {NULL}, false},
+    {"16x8x8", NULL, TUFF_MATRIX_NV, {16, 8, 8}, 0, false, {NULL}, false},
+    {"8x8x16", NULL, TUFF_MATRIX_NV, {8, 8, 16}, 0, false, {NULL}, false},
 };
 _Static_assert(sizeof all_units / sizeof *all_units == UNITS, "another number of units");
 
@@ -301,13 +345,17 @@ static char *emulation_of(const char *source)
     assert_non_null(changed);
     memcpy(changed, source, strlen(source) + 1);
     if (!emulated_units->instructions) {
-        static const char *const unwanted[] = {"#extension GL_NV_cooperative_matrix", "#extension GL_KHR_memory_scope",
-                                               "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
-        char *main_function = malloc(sizeof glsl + 16);
+        static const char *const unwanted[] = {
+            "#extension GL_NV_cooperative_matrix",  "#extension GL_KHR_cooperative_matrix",
+            "#extension GL_NV_cooperative_matrix2", "#extension GL_EXT_bfloat16",
+            "#extension GL_KHR_memory_scope",       "#extension GL_EXT_shader_explicit_arithmetic_types_float16"};
+        const char *own = strstr(source, "GL_NV_cooperative_matrix2") ? glsl_groups : glsl;
+        const size_t room = strlen(own) + 16;
+        char *main_function = malloc(room);
         assert_non_null(main_function);
-        (void)snprintf(main_function, sizeof glsl + 16, "%svoid main()", glsl);
+        (void)snprintf(main_function, room, "%svoid main()", own);
         for (size_t i = 0; i < sizeof unwanted / sizeof *unwanted; i++)
-            memcpy(strstr(changed, unwanted[i]), "//", 2);
+            changed = replaced(changed, unwanted[i], "//");
         changed = replaced(changed, "void main()", main_function);
         free(main_function);
         return replaced(changed, "#define UNROLL [[unroll]]", "#define UNROLL");
@@ -351,7 +399,7 @@ tuff_status create_emulated(driver_device *device, const program_request *reques
                             driver_program **out)
 {
     program_request changed = *request;
-    if (!strstr(request->text, "MATRIX_M"))
+    if (!strstr(request->text, "MATRIX_BF16"))
         return real_driver->program_create(device, request, cached, made, out);
     char *emulation = emulation_of(request->text);
     if (emulates_wrongly)

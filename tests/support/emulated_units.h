@@ -11,9 +11,10 @@ typedef struct units {
     bool on_warpgroups;
     const char *wrong_emulation[2]; /* the part of the instructions to replace, and its replacement, which computes
                                        transposed factors wrongly; NULL if there is none */
+    bool in_groups;                 /* matmuls use units that a whole work-group shares */
 } units;
 
-enum { UNITS = 11 };
+enum { UNITS = 12 };
 extern const units all_units[UNITS];
 
 /* The driver that create_emulated calls, the units it emulates, the number of kernels with matrix instructions that it

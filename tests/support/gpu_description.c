@@ -17,6 +17,6 @@ void describe_as_gpu(tuff_device *device)
     as.cooperative_matrix = tuff__device_takes_glsl(device) ? TUFF_MATRIX_KHR : TUFF_MATRIX_NVIDIA;
     as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_shape[2] = 16;
     as.matrix_lanes = 32;
-    as.matrix_bf16 = !tuff__device_takes_glsl(device);
+    as.matrix_bf16 = true;
     tuff__device_override_info(device, &as);
 }

@@ -45,7 +45,7 @@ static bool run_self_test(tuff_device_info *info, device_means *means)
 }
 
 /* Writes a note about matrix units; empty if there is nothing to say. */
-static void format_matrix_units(const tuff_device_info *info, char out[96])
+static void format_matrix_units(const tuff_device_info *info, char out[128])
 {
     static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
                                         [TUFF_MATRICES_OTHER_SIZE] = "unused: no kernel for their block sizes",
@@ -55,13 +55,14 @@ static void format_matrix_units(const tuff_device_info *info, char out[96])
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
     if (info->cooperative_matrix > 0 && info->cooperative_matrix < sizeof forms / sizeof *forms)
-        snprintf(out, 96, "%u x %u x %u of f16%s%s%s", info->matrix_shape[0], info->matrix_shape[1],
+        snprintf(out, 128, "%u x %u x %u of f16%s%s%s%s", info->matrix_shape[0], info->matrix_shape[1],
                  info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix],
-                 info->matrix_warpgroup ? " and wgmma" : "");
+                 info->matrix_warpgroup ? " and wgmma" : "",
+                 info->matrix_group_sizes | info->matrix_group_sizes_bf16 ? " and VK_NV_cooperative_matrix2" : "");
     else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
-        snprintf(out, 96, "unused: this build's shader compiler does not support them (libshaderc 2023.6 does)");
+        snprintf(out, 128, "unused: this build's shader compiler does not support them (libshaderc 2023.6 does)");
     else
-        snprintf(out, 96, "%s",
+        snprintf(out, 128, "%s",
                  info->matrix_state < sizeof texts / sizeof *texts && texts[info->matrix_state]
                      ? texts[info->matrix_state]
                      : "");
@@ -79,7 +80,7 @@ static void print_vendor_details(const tuff_device_info *info)
 {
     if (info->max_subgroup_size > 0)
         printf("  kernels can require subgroups of %u to %u\n", info->min_subgroup_size, info->max_subgroup_size);
-    char matrices[96];
+    char matrices[128];
     format_matrix_units(info, matrices);
     if (matrices[0])
         printf("  matrix units: %s\n", matrices);
@@ -157,7 +158,11 @@ static void print_json_vendor_details(const tuff_device_info *info)
                           ", ");
     printf("\"cooperative_matrix\": %u, \"min_subgroup_size\": %u, \"max_subgroup_size\": %u, ",
            info->cooperative_matrix, info->min_subgroup_size, info->max_subgroup_size);
+    printf("\"matrix_shape\": [%u, %u, %u], ", info->matrix_shape[0], info->matrix_shape[1], info->matrix_shape[2]);
+    print_json_flag("matrix_bf16", info->matrix_bf16, ", ");
     print_json_flag("matrix_warpgroup", info->matrix_warpgroup != 0, ", ");
+    printf("\"matrix_group_sizes\": %u, \"matrix_group_sizes_bf16\": %u, ", info->matrix_group_sizes,
+           info->matrix_group_sizes_bf16);
     printf("\"memory_available\": %" PRIu64 ", ", info->memory_available);
     print_json_flag("units_estimated", info->units_estimated, ", ");
     print_json_flag("local_is_global", info->local_is_global, ", ");

@@ -18,13 +18,14 @@ static const vendor_facts vendors[] = {
     {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_NV}, {16, 16, 16}, 32, {16, 16, 16}},
     {0x8086, 16, {TUFF_MATRIX_INTEL, TUFF_MATRIX_KHR}, {8, 16, 16}, 16, {8, 16, 16}},
     {0x1002, 64, {TUFF_MATRIX_MFMA, TUFF_MATRIX_KHR}, {32, 32, 16}, 64, {16, 16, 16}},
-    {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_NV}, {16, 16, 16}, 32, {16, 16, 16}},
+    {0x10de, 32, {TUFF_MATRIX_NVIDIA, TUFF_MATRIX_KHR}, {16, 16, 16}, 32, {16, 16, 16}},
 };
 
 void override_gpu(tuff_device *device, int vendor)
 {
     enum { NVIDIA = 0x10de, INTEL = 0x8086, HOPPER = 6 }; /* the latter is a choice of --as */
     enum { PROCESSORS = 32, CORE_LANES = 128 };           /* Intel counts engines, of which each has some lanes */
+    enum { GROUP_SIZES = 128 + 256 };
     if (vendor == 0 || tuff__device_is_reference(device))
         return;
     const vendor_facts *facts = &vendors[vendor];
@@ -46,7 +47,8 @@ void override_gpu(tuff_device *device, int vendor)
     fake.cooperative_matrix = facts->units[glsl];
     memcpy(fake.matrix_shape, glsl ? facts->glsl_shape : facts->opencl_shape, sizeof fake.matrix_shape);
     fake.matrix_lanes = glsl ? 0 : facts->lanes;
-    fake.matrix_bf16 = !glsl;
+    fake.matrix_bf16 = facts->units[glsl] != TUFF_MATRIX_NV;
     fake.matrix_warpgroup = vendor == HOPPER && !glsl;
+    fake.matrix_group_sizes = fake.matrix_group_sizes_bf16 = vendor == HOPPER && glsl ? GROUP_SIZES : 0;
     tuff__device_override_info(device, &fake);
 }

@@ -45,6 +45,7 @@ tuff_status tuff__vulkan_load_instance(vulkan_api *vk, VkInstance instance)
     vk->cooperative_nv = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV)find(
         instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesNV");
     vk->cooperative_khr = (cooperative_khr)find(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    vk->flexible_nv = (flexible_nv)find(instance, "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV");
     vk->executable_properties =
         (PFN_vkGetPipelineExecutablePropertiesKHR)find(instance, "vkGetPipelineExecutablePropertiesKHR");
     vk->executable_statistics =

@@ -84,12 +84,25 @@
     X(vkCmdResetQueryPool)                      \
     X(vkCmdWriteTimestamp)
 
-/* VK_KHR_cooperative_matrix, which is newer than many headers. */
+/* VK_KHR_cooperative_matrix, VK_KHR_shader_bfloat16 and VK_NV_cooperative_matrix2, which are newer than many headers.
+ */
 enum {
     COOPERATIVE_FEATURES_KHR = 1000506000, /* sType for VkPhysicalDeviceCooperativeMatrixFeaturesNV, which has the same
                                               layout */
-    COOPERATIVE_PROPERTIES_KHR = 1000506001
+    COOPERATIVE_PROPERTIES_KHR = 1000506001,
+    BFLOAT16_FEATURES_KHR = 1000141000,  /* sType for bfloat16_features_khr */
+    COMPONENT_BFLOAT16_KHR = 1000141000, /* a type of components */
+    COOPERATIVE_2_FEATURES_NV = 1000593000,
+    FLEXIBLE_PROPERTIES_NV = 1000593001,
+    COOPERATIVE_2_PROPERTIES_NV = 1000593002,
+    SCOPE_WORKGROUP_KHR = 2
 };
+
+typedef struct bfloat16_features_khr {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 shaderBFloat16Type, shaderBFloat16DotProduct, shaderBFloat16CooperativeMatrix;
+} bfloat16_features_khr;
 
 typedef struct cooperative_properties_khr {
     VkStructureType sType;
@@ -102,11 +115,37 @@ typedef struct cooperative_properties_khr {
 typedef VkResult(VKAPI_PTR *cooperative_khr)(VkPhysicalDevice device, uint32_t *count,
                                              cooperative_properties_khr *properties);
 
+typedef struct cooperative_2_features_nv {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 cooperativeMatrixWorkgroupScope, cooperativeMatrixFlexibleDimensions, cooperativeMatrixReductions,
+        cooperativeMatrixConversions, cooperativeMatrixPerElementOperations, cooperativeMatrixTensorAddressing,
+        cooperativeMatrixBlockLoads;
+} cooperative_2_features_nv;
+
+typedef struct cooperative_2_properties_nv {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t largest_group, largest_side, reserved_memory;
+} cooperative_2_properties_nv;
+
+typedef struct flexible_properties_nv {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t m, n, k; /* sides are multiples of these */
+    uint32_t a, b, c, result;
+    VkBool32 saturating;
+    uint32_t scope, group_size;
+} flexible_properties_nv;
+
+typedef VkResult(VKAPI_PTR *flexible_nv)(VkPhysicalDevice device, uint32_t *count, flexible_properties_nv *properties);
+
 typedef struct vulkan_api {
     PFN_vkGetInstanceProcAddr vkGetInstanceProcAddr;
     /* NULL if no driver has the function: */
     PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesNV cooperative_nv;
     cooperative_khr cooperative_khr;
+    flexible_nv flexible_nv;
     PFN_vkGetPipelineExecutablePropertiesKHR executable_properties;
     PFN_vkGetPipelineExecutableStatisticsKHR executable_statistics;
     PFN_vkGetSemaphoreCounterValue counter_value;     /* Vulkan 1.2's */

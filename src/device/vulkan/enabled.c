@@ -30,6 +30,7 @@ typedef struct feature_source {
     SOURCE(member, field, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, VkPhysicalDeviceVulkan12Features)
 #define SOURCE_13(member, field) \
     SOURCE(member, field, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES, VkPhysicalDeviceVulkan13Features)
+#define SOURCE_NV2(member) SOURCE(member, groups, (VkStructureType)COOPERATIVE_2_FEATURES_NV, cooperative_2_features_nv)
 
 static const feature_source sources[] = {
     SOURCE_CORE(shaderInt64),
@@ -56,6 +57,12 @@ static const feature_source sources[] = {
            VkPhysicalDeviceCooperativeMatrixFeaturesNV),
     SOURCE(cooperativeMatrix, matrices, (VkStructureType)COOPERATIVE_FEATURES_KHR,
            VkPhysicalDeviceCooperativeMatrixFeaturesNV),
+    SOURCE(shaderBFloat16Type, bfloat16, (VkStructureType)BFLOAT16_FEATURES_KHR, bfloat16_features_khr),
+    SOURCE(shaderBFloat16CooperativeMatrix, bfloat16, (VkStructureType)BFLOAT16_FEATURES_KHR, bfloat16_features_khr),
+    SOURCE_NV2(cooperativeMatrixWorkgroupScope),
+    SOURCE_NV2(cooperativeMatrixFlexibleDimensions),
+    SOURCE_NV2(cooperativeMatrixPerElementOperations),
+    SOURCE_NV2(cooperativeMatrixTensorAddressing),
     SOURCE(vulkanMemoryModel, memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES,
            VkPhysicalDeviceVulkanMemoryModelFeatures),
     SOURCE_12(vulkanMemoryModel, memory_model),
@@ -117,10 +124,10 @@ static bool is_first_source(int index)
 
 void tuff__vulkan_append_features(const vulkan_physical *physical, text *out)
 {
-    const uint32_t *shape = physical->matrix_shape;
+    const uint32_t *shape = physical->units.shape;
     tuff__text_add(out, "\nas %u.%u, float controls %d, matrices %u of %u %u %u, with",
                    VK_API_VERSION_MAJOR(physical->version), VK_API_VERSION_MINOR(physical->version),
-                   physical->float_controls.sType != 0, physical->cooperative_matrix, shape[0], shape[1], shape[2]);
+                   physical->float_controls.sType != 0, physical->units.form, shape[0], shape[1], shape[2]);
     for (int i = 0; i < SOURCE_COUNT; i++) {
         VkBool32 field;
         memcpy(&field, (const char *)physical + sources[i].field, sizeof field);

@@ -11,6 +11,10 @@
    so that a build without a compiler finds the programs of a build with one. */
 #define SPIRV_REVISION "3: shaderc, Vulkan 1.1, optimised for performance, floats, denormals and aliases declared"
 
+#define KHR_MATRICES "VK_KHR_cooperative_matrix"
+#define KHR_BFLOAT16 "VK_KHR_shader_bfloat16"
+#define NV_MATRICES_2 "VK_NV_cooperative_matrix2"
+
 /* Puts a structure at the head of a pNext chain. */
 #define CHAIN(head, structure, type)      \
     do {                                  \
@@ -181,8 +185,43 @@ static void keep_used_features(vulkan_physical *physical)
     physical->storage8.uniformAndStorageBuffer8BitAccess = VK_FALSE;
     physical->storage8.storagePushConstant8 = VK_FALSE;
     physical->matrices.cooperativeMatrixRobustBufferAccess = VK_FALSE;
+    physical->bfloat16.shaderBFloat16DotProduct = VK_FALSE;
+    physical->groups.cooperativeMatrixReductions = VK_FALSE;
+    physical->groups.cooperativeMatrixConversions = VK_FALSE;
+    physical->groups.cooperativeMatrixBlockLoads = VK_FALSE;
     physical->memory_model.vulkanMemoryModelDeviceScope = VK_FALSE;
     physical->memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+}
+
+/* Adds what matrix units need to the features and extensions. */
+static void query_matrices(vulkan_physical *physical, const extension_list *list)
+{
+    VkPhysicalDeviceFeatures2 *head = &physical->features;
+    /* The memory model that they need is core from 1.2 on. */
+    if (physical->version < VK_API_VERSION_1_2)
+        return;
+    const matrix_extensions has = {.khr = can_use(list, KHR_MATRICES),
+                                   .nv = can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME),
+                                   .bfloat16 = can_use(list, KHR_BFLOAT16),
+                                   .nv2 = can_use(list, NV_MATRICES_2)};
+    physical->has_matrices = has.khr || has.nv;
+    tuff__vulkan_find_matrices(physical->vk, physical->handle, has, &physical->units);
+    if (physical->units.form == TUFF_MATRIX_NONE)
+        return;
+    const bool khr = physical->units.form == TUFF_MATRIX_KHR;
+    CHAIN(*head, physical->matrices,
+          khr ? (VkStructureType)COOPERATIVE_FEATURES_KHR
+              : VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
+    CHAIN(*head, physical->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
+    physical->extensions[physical->extension_count++] = khr ? KHR_MATRICES : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
+    if (physical->units.bf16) {
+        CHAIN(*head, physical->bfloat16, (VkStructureType)BFLOAT16_FEATURES_KHR);
+        physical->extensions[physical->extension_count++] = KHR_BFLOAT16;
+    }
+    if (physical->units.group_sizes | physical->units.group_sizes_bf16) {
+        CHAIN(*head, physical->groups, (VkStructureType)COOPERATIVE_2_FEATURES_NV);
+        physical->extensions[physical->extension_count++] = NV_MATRICES_2;
+    }
 }
 
 static void query_features(vulkan_physical *physical, const extension_list *list)
@@ -198,23 +237,7 @@ static void query_features(vulkan_physical *physical, const extension_list *list
         CHAIN(*head, physical->subgroup_control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (provides(physical, list, VK_API_VERSION_1_2, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME))
         CHAIN(*head, physical->timeline, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
-    /* The memory model that they need is core from 1.2 on. */
-    const bool has_model = physical->version >= VK_API_VERSION_1_2,
-               khr_matrices = has_model && can_use(list, "VK_KHR_cooperative_matrix"),
-               nv_matrices = has_model && can_use(list, VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME);
-    physical->has_matrices = khr_matrices || nv_matrices;
-    if (has_model)
-        physical->cooperative_matrix = tuff__vulkan_find_matrices(physical->vk, physical->handle, khr_matrices,
-                                                                  nv_matrices, physical->matrix_shape);
-    if (physical->cooperative_matrix) {
-        const bool khr = physical->cooperative_matrix == TUFF_MATRIX_KHR;
-        CHAIN(*head, physical->matrices,
-              khr ? (VkStructureType)COOPERATIVE_FEATURES_KHR
-                  : VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV);
-        CHAIN(*head, physical->memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
-        physical->extensions[physical->extension_count++] =
-            khr ? "VK_KHR_cooperative_matrix" : VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME;
-    }
+    query_matrices(physical, list);
     /* On a CPU, what does not fit into registers lies in cached memory on purpose. */
     if (can_use(list, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME) && physical->vk->executable_properties &&
         physical->vk->executable_statistics &&
@@ -403,6 +426,25 @@ static bool has_subgroups(const VkPhysicalDeviceSubgroupProperties *subgroup)
            (subgroup->supportedOperations & needed) == needed;
 }
 
+static void describe_matrices(const vulkan_physical *physical, tuff_device_info *info)
+{
+    const vulkan_matrices *units = &physical->units;
+    info->matrix_state = !physical->has_matrices           ? TUFF_MATRICES_ABSENT
+                         : units->form == TUFF_MATRIX_NONE ? TUFF_MATRICES_OTHER_SIZE
+                                                           : TUFF_MATRICES_OFFERED;
+    if (!physical->matrices.cooperativeMatrix || !physical->memory_model.vulkanMemoryModel || !info->half_arithmetic)
+        return;
+    info->cooperative_matrix = units->form;
+    memcpy(info->matrix_shape, units->shape, sizeof info->matrix_shape);
+    info->matrix_bf16 = physical->bfloat16.shaderBFloat16Type && physical->bfloat16.shaderBFloat16CooperativeMatrix;
+    const cooperative_2_features_nv *groups = &physical->groups;
+    if (!groups->cooperativeMatrixWorkgroupScope || !groups->cooperativeMatrixFlexibleDimensions ||
+        !groups->cooperativeMatrixPerElementOperations || !groups->cooperativeMatrixTensorAddressing)
+        return;
+    info->matrix_group_sizes = units->group_sizes;
+    info->matrix_group_sizes_bf16 = info->matrix_bf16 ? units->group_sizes_bf16 : 0;
+}
+
 void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *info)
 {
     const VkPhysicalDeviceProperties *properties = &physical->properties.properties;
@@ -423,13 +465,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
-    info->matrix_state = !physical->has_matrices             ? TUFF_MATRICES_ABSENT
-                         : physical->cooperative_matrix == 0 ? TUFF_MATRICES_OTHER_SIZE
-                                                             : TUFF_MATRICES_OFFERED;
-    if (physical->matrices.cooperativeMatrix && physical->memory_model.vulkanMemoryModel && info->half_arithmetic) {
-        info->cooperative_matrix = physical->cooperative_matrix;
-        memcpy(info->matrix_shape, physical->matrix_shape, sizeof info->matrix_shape);
-    }
+    describe_matrices(physical, info);
 }
 
 static void add_uuid(text *out, const char *name, const uint8_t *bytes)

@@ -16,10 +16,20 @@
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
-/* Returns which form of matrix units the device offers for blocks of f16 with sums in f32 (a tuff_matrix_units), and
-   the shape of its largest blocks. khr and nv: which extensions it has. */
-uint32_t tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, bool khr, bool nv,
-                                    uint32_t shape[3]);
+/* The extensions for matrix units that a device has. */
+typedef struct matrix_extensions {
+    bool khr, nv, bfloat16, nv2;
+} matrix_extensions;
+
+/* What a device offers of them, as far as the GLSL compiler of this build knows it. */
+typedef struct vulkan_matrices {
+    uint32_t form, shape[3];                /* a tuff_matrix_units; the largest blocks of f16 with sums in f32 */
+    bool bf16;                              /* also multiplies blocks of bf16 of that shape */
+    uint32_t group_sizes, group_sizes_bf16; /* as in tuff_device_info */
+} vulkan_matrices;
+
+void tuff__vulkan_find_matrices(const vulkan_api *vk, VkPhysicalDevice handle, matrix_extensions has,
+                                vulkan_matrices *out);
 
 /* A queue of a device, by its family and its index in the family. The compute queue is the first one of its family. */
 typedef struct vulkan_upload_queue {
@@ -59,15 +69,17 @@ typedef struct vulkan_physical {
     VkPhysicalDeviceShaderFloat16Int8Features arithmetic;
     VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_control;
     VkPhysicalDeviceCooperativeMatrixFeaturesNV matrices; /* or KHR's, which has the same layout */
+    bfloat16_features_khr bfloat16;                       /* queried only if matrix units use it */
+    cooperative_2_features_nv groups;                     /* the same */
     VkPhysicalDeviceVulkanMemoryModelFeatures memory_model;
     VkPhysicalDeviceTimelineSemaphoreFeatures timeline;                  /* for applications' semaphores */
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables; /* not queried on CPUs */
-    uint32_t cooperative_matrix, matrix_shape[3];                        /* as in tuff_device_info */
+    vulkan_matrices units;
     bool has_matrices;                                                   /* of any block size */
     bool has_budget;                                                     /* VK_EXT_memory_budget */
     const char *extensions[MAX_DEVICE_EXTENSIONS];
     uint32_t extension_count;
-    char disabled[256]; /* names of features that the device has but its application did not enable */
+    char disabled[512]; /* names of features that the device has but its application did not enable */
 } vulkan_physical;
 
 typedef struct vulkan_memory {

@@ -73,6 +73,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL list_extensions(VkPhysicalDevice device, c
     const char *const names[] = {
         self->khr ? "VK_KHR_cooperative_matrix" : NULL,
         self->nv ? VK_NV_COOPERATIVE_MATRIX_EXTENSION_NAME : NULL,
+        self->has_bfloat16 ? "VK_KHR_shader_bfloat16" : NULL,
+        self->groups ? "VK_NV_cooperative_matrix2" : NULL,
         self->multiprocessors ? VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME : NULL,
         self->units ? VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME : NULL,
         self->has_budget ? VK_EXT_MEMORY_BUDGET_EXTENSION_NAME : NULL,
@@ -145,6 +147,12 @@ static void fill_property(const fake_vulkan_device *self, VkBaseOutStructure *at
         controls->roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
         controls->shaderDenormPreserveFloat32 = self->keeps_denormals;
     }
+    if (at->sType == (VkStructureType)COOPERATIVE_2_PROPERTIES_NV) {
+        cooperative_2_properties_nv *limits = it;
+        limits->largest_group = self->largest_group;
+        limits->largest_side = self->largest_side;
+        limits->reserved_memory = 8192;
+    }
     if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV)
         ((VkPhysicalDeviceShaderSMBuiltinsPropertiesNV *)it)->shaderSMCount = self->multiprocessors;
     if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD) {
@@ -175,6 +183,14 @@ static VKAPI_ATTR void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysi
         if (at->sType == (VkStructureType)COOPERATIVE_FEATURES_KHR ||
             at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_NV)
             ((VkPhysicalDeviceCooperativeMatrixFeaturesNV *)it)->cooperativeMatrix = VK_TRUE;
+        if (at->sType == (VkStructureType)BFLOAT16_FEATURES_KHR) {
+            bfloat16_features_khr *bfloat16 = it;
+            bfloat16->shaderBFloat16Type = bfloat16->shaderBFloat16DotProduct =
+                bfloat16->shaderBFloat16CooperativeMatrix = VK_TRUE;
+        }
+        if (at->sType == (VkStructureType)COOPERATIVE_2_FEATURES_NV)
+            *(cooperative_2_features_nv *)it = (cooperative_2_features_nv){
+                at->sType, at->pNext, VK_TRUE, VK_TRUE, VK_TRUE, VK_TRUE, VK_TRUE, VK_TRUE, VK_TRUE};
         if (at->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES)
             ((VkPhysicalDeviceVulkanMemoryModelFeatures *)it)->vulkanMemoryModel = VK_TRUE;
     }
@@ -225,6 +241,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL list_khr(VkPhysicalDevice device, uint32_t
             out[found] = (cooperative_properties_khr){.m = blocks[found].m,
                                                       .n = blocks[found].n,
                                                       .k = blocks[found].k,
+                                                      .a = blocks[found].type,
+                                                      .b = blocks[found].type,
                                                       .c = VK_COMPONENT_TYPE_FLOAT32_NV,
                                                       .result = VK_COMPONENT_TYPE_FLOAT32_NV,
                                                       .scope = VK_SCOPE_SUBGROUP_NV};
@@ -249,10 +267,56 @@ static VKAPI_ATTR VkResult VKAPI_CALL list_nv(VkPhysicalDevice device, uint32_t 
     return VK_SUCCESS;
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL list_groups(VkPhysicalDevice device, uint32_t *count, flexible_properties_nv *out)
+{
+    const fake_group *groups = profile_of(device)->groups;
+    uint32_t found = 0;
+    for (; groups && groups[found].m; found++)
+        if (out)
+            out[found] = (flexible_properties_nv){.m = groups[found].m,
+                                                  .n = groups[found].n,
+                                                  .k = groups[found].k,
+                                                  .a = groups[found].type,
+                                                  .b = groups[found].type,
+                                                  .c = VK_COMPONENT_TYPE_FLOAT32_NV,
+                                                  .result = VK_COMPONENT_TYPE_FLOAT32_NV,
+                                                  .scope = groups[found].is_subgroup ? VK_SCOPE_SUBGROUP_NV
+                                                                                     : VK_SCOPE_WORKGROUP_NV,
+                                                  .group_size = groups[found].items};
+    *count = found;
+    return VK_SUCCESS;
+}
+
+/* Records which of the newer features are enabled. */
+static void record_features(const VkBaseInStructure *at)
+{
+    const void *it = at;
+    if (at->sType == (VkStructureType)BFLOAT16_FEATURES_KHR) {
+        const bfloat16_features_khr *bfloat16 = it;
+        fake_vulkan.enables_bfloat16 = bfloat16->shaderBFloat16Type && !bfloat16->shaderBFloat16DotProduct &&
+                                       bfloat16->shaderBFloat16CooperativeMatrix;
+    }
+    if (at->sType == (VkStructureType)COOPERATIVE_2_FEATURES_NV) {
+        const cooperative_2_features_nv *groups = it;
+        fake_vulkan.enables_groups =
+            groups->cooperativeMatrixWorkgroupScope && groups->cooperativeMatrixFlexibleDimensions &&
+            groups->cooperativeMatrixPerElementOperations && groups->cooperativeMatrixTensorAddressing &&
+            !groups->cooperativeMatrixReductions && !groups->cooperativeMatrixConversions &&
+            !groups->cooperativeMatrixBlockLoads;
+    }
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                     const VkAllocationCallbacks *memory, VkDevice *out)
 {
-    (void)info, (void)memory;
+    (void)memory;
+    fake_vulkan.extensions[0] = 0;
+    for (uint32_t i = 0, length = 0; i < info->enabledExtensionCount; i++)
+        length += (uint32_t)snprintf(fake_vulkan.extensions + length, sizeof fake_vulkan.extensions - length, "%s ",
+                                     info->ppEnabledExtensionNames[i]);
+    fake_vulkan.enables_bfloat16 = fake_vulkan.enables_groups = false;
+    for (const VkBaseInStructure *at = info->pNext; at; at = at->pNext)
+        record_features(at);
     *out = (VkDevice)(void *)physical;
     return VK_SUCCESS;
 }
@@ -694,6 +758,7 @@ static const struct {
     ENTRY(vkGetPhysicalDeviceMemoryProperties2, tell_memory2),
     ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, list_khr),
     ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesNV, list_nv),
+    ENTRY(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, list_groups),
     ENTRY(vkCreateDevice, create_device),
     ENTRY(vkDestroyDevice, destroy_device),
     ENTRY(vkGetDeviceQueue, get_queue),

@@ -7,10 +7,16 @@
 #include <stdint.h>
 #include <vulkan/vulkan.h>
 
-/* Shapes of matrix units: rows, columns, inner; factors f16, sums f32. */
+/* Shapes of matrix units: rows, columns, inner; the type of factors, as Vulkan numbers it (0: f16); sums f32. */
 typedef struct fake_matrix {
-    uint32_t m, n, k;
+    uint32_t m, n, k, type;
 } fake_matrix;
+
+/* An entry of VK_NV_cooperative_matrix2: granularity, type of factors, items of a group; sums f32. */
+typedef struct fake_group {
+    uint32_t m, n, k, type, items;
+    bool is_subgroup; /* the matrix is a subgroup's, not the group's */
+} fake_group;
 
 typedef struct fake_vulkan_device {
     const char *name, *driver;
@@ -29,6 +35,9 @@ typedef struct fake_vulkan_device {
     bool keeps_denormals;                    /* if a module declares it */
     bool is_portability;
     const fake_matrix *khr, *nv; /* lists that end with m 0 */
+    bool has_bfloat16;           /* VK_KHR_shader_bfloat16, with matrix units */
+    const fake_group *groups;    /* the same */
+    uint32_t largest_group, largest_side;
     uint32_t pipeline_size;      /* of a pipeline in the data of a cache, from 8; 0: the data are only a header */
     uint32_t version;            /* of the driver, which keeps no pipelines of other versions */
 } fake_vulkan_device;
@@ -42,6 +51,9 @@ typedef struct fake_vulkan_state {
     bool refuses_maps;      /* of the memory allocated last, if it is the device's own */
     uint32_t width;         /* required subgroup width of the last pipeline; 0: none */
     uint32_t type;          /* memory type of the last allocation */
+    char extensions[512];   /* enabled on the last VkDevice, with a space after each */
+    bool enables_bfloat16;  /* so were both features of matrix units that multiply bf16 */
+    bool enables_groups;    /* and those of VK_NV_cooperative_matrix2 that kernels use, and no others */
     int destroyed;          /* destroyed objects */
     int devices;            /* destroyed VkDevices */
     int copies;             /* calls of vkCmdCopyBuffer */
