@@ -1,5 +1,5 @@
-/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end, @function ...
-   @end) and placeholders ($name), which are replaced by the statements that emit.c writes. */
+/* Expands a body. Its lines are copied except for directives (@parameters, @shared, @body, @pass ... @end,
+   @function ... @end) and placeholders ($name), which are replaced by the statements that emit.c writes. */
 #include "kernels/assemble.h"
 
 #include <stdio.h>

@@ -8,9 +8,10 @@
 
 /* Keeps the compiler from warning about the other probes. */
 static const char *const unused[] = {
-    barrier_opencl, barrier_glsl,   floats_opencl,  floats_glsl,   narrow_opencl,    narrow_glsl,    half_opencl,
-    half_glsl,      int64_opencl,   int64_glsl,     subgroup_opencl, subgroup_glsl,  shuffle_opencl, shuffle_glsl,
-    matrix_nvidia,  matrix_warpgroup, warpgroup_instructions, matrix_mfma, matrix_wmma, matrix_intel, matrix_nv_glsl};
+    barrier_opencl, barrier_glsl, floats_opencl, floats_glsl,      narrow_opencl,          narrow_glsl,
+    half_opencl,    half_glsl,    int64_opencl,  int64_glsl,       subgroup_opencl,        subgroup_glsl,
+    shuffle_opencl, shuffle_glsl, matrix_nvidia, matrix_warpgroup, warpgroup_instructions, matrix_mfma,
+    matrix_wmma,    matrix_intel, matrix_nv_glsl};
 
 /* Returns whether the text was written. */
 static int write_probe(const char *folder, const char *name, int bf16, int transposed, int items)
@@ -22,11 +23,11 @@ static int write_probe(const char *folder, const char *name, int bf16, int trans
     FILE *out = fopen(path, "w");
     if (!out)
         return 0;
-    const int written =
-        fprintf(out,
-                "#version 450\n#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
-                "#define MATRIX_TRANSPOSED %d\n#define GROUP_SIZE %du\n%s",
-                shape[0], shape[1], shape[2], bf16, transposed, items, items > 0 ? matrix_group_glsl : matrix_khr_glsl);
+    const int written = fprintf(
+        out,
+        "#version 450\n#define MATRIX_M %uu\n#define MATRIX_N %uu\n#define MATRIX_K %uu\n#define MATRIX_BF16 %d\n"
+        "#define MATRIX_TRANSPOSED %d\n#define GROUP_SIZE %du\n%s",
+        shape[0], shape[1], shape[2], bf16, transposed, items, items > 0 ? matrix_group_glsl : matrix_khr_glsl);
     return fclose(out) == 0 && written > 0;
 }
 

@@ -254,8 +254,8 @@ static const char glsl[] =
     "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
     "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
 
-/* In GLSL, for groups that share units (GLSL_NV_cooperative_matrix2): tiles are in local memory, and each item keeps some
-   of the sums. Elements of a whole operand are loaded without a check, those beyond the edges of a clamped one are
+/* In GLSL, for groups that share units (GLSL_NV_cooperative_matrix2): tiles are in local memory, and each item keeps
+   some of the sums. Elements of a whole operand are loaded without a check, those beyond the edges of a clamped one are
    zeros, and lines follow each other at the distance that the operand was described with. */
 static const char glsl_groups[] =
     "#undef LEFT_TILE\n#undef RIGHT_TILE\n#undef SUM_TILE\n#undef CLEAR_TILE\n#undef MULTIPLY_ADD\n"

@@ -1,7 +1,6 @@
 /* Shared by the files that lower matmuls: lower_matmul.c (choice of the kernel, and tiles), lower_gemv.c (few rows or
-   columns), lower_subgroup.c (lanes that share registers), lower_cooperative.c (matrix units), lower_workgroup.c
-   (matrix units that a work-group shares), lower_library_gemm.c (libraries, and epilogues as separate kernels),
-   lower_pack.c (copies of operands) and matmul_launch.c (helpers). */
+   columns), lower_subgroup.c (lanes that share registers), lower_cooperative.c (matrix units), lower_library_gemm.c
+   (libraries, and epilogues as separate kernels), lower_pack.c (copies of operands) and matmul_launch.c (helpers). */
 #ifndef TUFF_COMPILE_LOWER_LOWER_MATMUL_H
 #define TUFF_COMPILE_LOWER_LOWER_MATMUL_H
 

@@ -9,6 +9,7 @@
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN
 #include "base/hash.h"
 #include "device/vulkan/api.h"
+#include "fake_matrices.h"
 
 fake_vulkan_state fake_vulkan;
 /* Guards fake_vulkan and the caches in the calls that make programs, which several threads make at once. */
@@ -231,81 +232,6 @@ static VKAPI_ATTR void VKAPI_CALL tell_memory2(VkPhysicalDevice device, VkPhysic
     budget->heapUsage[0] = fake_vulkan.usage;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL list_khr(VkPhysicalDevice device, uint32_t *count,
-                                               cooperative_properties_khr *out)
-{
-    const fake_matrix *blocks = profile_of(device)->khr;
-    uint32_t found = 0;
-    for (; blocks && blocks[found].m; found++)
-        if (out)
-            out[found] = (cooperative_properties_khr){.m = blocks[found].m,
-                                                      .n = blocks[found].n,
-                                                      .k = blocks[found].k,
-                                                      .a = blocks[found].type,
-                                                      .b = blocks[found].type,
-                                                      .c = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                      .result = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                      .scope = VK_SCOPE_SUBGROUP_NV};
-    *count = found;
-    return VK_SUCCESS;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL list_nv(VkPhysicalDevice device, uint32_t *count,
-                                              VkCooperativeMatrixPropertiesNV *out)
-{
-    const fake_matrix *blocks = profile_of(device)->nv;
-    uint32_t found = 0;
-    for (; blocks && blocks[found].m; found++)
-        if (out)
-            out[found] = (VkCooperativeMatrixPropertiesNV){.MSize = blocks[found].m,
-                                                           .NSize = blocks[found].n,
-                                                           .KSize = blocks[found].k,
-                                                           .CType = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                           .DType = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                           .scope = VK_SCOPE_SUBGROUP_NV};
-    *count = found;
-    return VK_SUCCESS;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL list_groups(VkPhysicalDevice device, uint32_t *count, flexible_properties_nv *out)
-{
-    const fake_group *groups = profile_of(device)->groups;
-    uint32_t found = 0;
-    for (; groups && groups[found].m; found++)
-        if (out)
-            out[found] = (flexible_properties_nv){.m = groups[found].m,
-                                                  .n = groups[found].n,
-                                                  .k = groups[found].k,
-                                                  .a = groups[found].type,
-                                                  .b = groups[found].type,
-                                                  .c = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                  .result = VK_COMPONENT_TYPE_FLOAT32_NV,
-                                                  .scope = groups[found].is_subgroup ? VK_SCOPE_SUBGROUP_NV
-                                                                                     : VK_SCOPE_WORKGROUP_NV,
-                                                  .group_size = groups[found].items};
-    *count = found;
-    return VK_SUCCESS;
-}
-
-/* Records which of the newer features are enabled. */
-static void record_features(const VkBaseInStructure *at)
-{
-    const void *it = at;
-    if (at->sType == (VkStructureType)BFLOAT16_FEATURES_KHR) {
-        const bfloat16_features_khr *bfloat16 = it;
-        fake_vulkan.enables_bfloat16 = bfloat16->shaderBFloat16Type && !bfloat16->shaderBFloat16DotProduct &&
-                                       bfloat16->shaderBFloat16CooperativeMatrix;
-    }
-    if (at->sType == (VkStructureType)COOPERATIVE_2_FEATURES_NV) {
-        const cooperative_2_features_nv *groups = it;
-        fake_vulkan.enables_groups =
-            groups->cooperativeMatrixWorkgroupScope && groups->cooperativeMatrixFlexibleDimensions &&
-            groups->cooperativeMatrixPerElementOperations && groups->cooperativeMatrixTensorAddressing &&
-            !groups->cooperativeMatrixReductions && !groups->cooperativeMatrixConversions &&
-            !groups->cooperativeMatrixBlockLoads;
-    }
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                     const VkAllocationCallbacks *memory, VkDevice *out)
 {
@@ -316,7 +242,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
                                      info->ppEnabledExtensionNames[i]);
     fake_vulkan.enables_bfloat16 = fake_vulkan.enables_groups = false;
     for (const VkBaseInStructure *at = info->pNext; at; at = at->pNext)
-        record_features(at);
+        fake_record_features(at);
     *out = (VkDevice)(void *)physical;
     return VK_SUCCESS;
 }
@@ -756,9 +682,9 @@ static const struct {
     ENTRY(vkGetPhysicalDeviceQueueFamilyProperties, list_families),
     ENTRY(vkGetPhysicalDeviceMemoryProperties, tell_memory),
     ENTRY(vkGetPhysicalDeviceMemoryProperties2, tell_memory2),
-    ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, list_khr),
-    ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesNV, list_nv),
-    ENTRY(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, list_groups),
+    ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, fake_list_khr),
+    ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesNV, fake_list_nv),
+    ENTRY(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, fake_list_groups),
     ENTRY(vkCreateDevice, create_device),
     ENTRY(vkDestroyDevice, destroy_device),
     ENTRY(vkGetDeviceQueue, get_queue),

@@ -121,8 +121,9 @@ static const fake_opencl_device opencl_devices[] = {
 };
 enum { RTX_3060, RAPHAEL, RX_6950, ARC_A770, NVIDIA_A2, MALI };
 
-static const fake_matrix blocks_of_16[] = {{16, 16, 16}, {0, 0, 0}}, blocks_of_8[] = {{8, 16, 16}, {0, 0, 0}},
-                         blocks_of_4[] = {{4, 4, 4}, {0, 0, 0}};
+static const fake_matrix blocks_of_16[] = {{16, 16, 16, 0}, {0, 0, 0, 0}},
+                         blocks_of_8[] = {{8, 16, 16, 0}, {0, 0, 0, 0}},
+                         blocks_of_4[] = {{4, 4, 4, 0}, {0, 0, 0, 0}};
 
 static const fake_vulkan_device vulkan_devices[] = {
     {.name = "NVIDIA GeForce RTX 3060",
