@@ -66,6 +66,7 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .prefetches = kernel->prefetches,
                                 .subgroup_size = kernel->subgroup_size,
                                 .cooperative = kernel->cooperative,
+                                .pairs = kernel->pairs,
                                 .defines = kernel->defines,
                                 .buffers = kernel->chain.buffers,
                                 .buffer_count = kernel->chain.buffer_count,

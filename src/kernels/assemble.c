@@ -297,7 +297,7 @@ static void add_glsl_buffers(const assembly_request *request, text *out)
         if (vector != NULL)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) %sbuffer B%dv_ { %s b%d_v[]; };\n", i + 1,
                            access, i, vector, i);
-        if (request->cooperative > 0 && !buffer->written && vector != NULL)
+        if ((request->cooperative > 0 || request->pairs) && !buffer->written && vector != NULL)
             tuff__text_add(out, "layout(std430, set = 0, binding = %d) readonly buffer B%dq_ { uvec4 b%d_q[]; };\n",
                            i + 1, i, i);
     }
@@ -392,6 +392,8 @@ static tuff_status compose(const expansion *self, text *out)
         TRY(add_matrix_units(request, out));
     if (request->aligned && !request->glsl)
         tuff__text_add(out, "%s", tuff__kernel_text("aligned_vectors.cl"));
+    if (request->pairs)
+        tuff__text_add(out, "%s", tuff__kernel_text(request->glsl ? "narrow_pairs.glsl" : "narrow_pairs.cl"));
     text used = {0};
     tuff__text_add(&used, "%s%s%s", tuff__text_get(self->header), tuff__text_get(self->body),
                    request->defines == NULL ? "" : request->defines);

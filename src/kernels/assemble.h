@@ -23,6 +23,7 @@ typedef struct assembly_request {
     bool prefetches;   /* row body: prefetches the next row while one is computed */
     uint32_t subgroup_size; /* width required by a body that shuffles; else 0 */
     uint32_t cooperative;   /* form of matrix units that the body uses, a tuff_matrix_units; else 0 */
+    bool pairs;             /* loads eight 16-bit elements at multiples of eight at once, as LOADP; vec is 4 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */
     const chain_buffer *buffers;
     int buffer_count;

@@ -180,6 +180,8 @@ static void emit_column_accumulators(emitter *self, const chain_reduction *reduc
     else
         tuff__text_add(&texts->add_vector, "totals%d OF_VECTOR = %sMAX_v(totals%d OF_VECTOR, parts%d OF_VECTOR);\n",
                        number, tuff__dtype_prefix(dtype), number, number);
+    if (dtype == TUFF_F32)
+        tuff__text_add(&texts->combine, "REDUCE_%s(totals%d);\n", reduction->op == OP_SUM ? "SUM" : "MAX", number);
 }
 
 /* Writes the results of earlier passes' reductions, for a vector of columns. */

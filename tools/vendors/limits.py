@@ -22,6 +22,8 @@ Exemption = collections.namedtuple("Exemption", "kernels targets column bound re
 # Kernels and targets are patterns of file names, separated by spaces.
 MATMULS = "matmul_f32_??.matmul_local"
 UNIT_MATMULS = "units_*f16_??.matmul_cooperative"
+ROWS = "row_*.matmul_gemv_local attention_one_query.matmul_gemv_local"
+SUMS = "*.column_local"
 ATTENTION = "attention_64.* attention_128.* gradients_*.attention_local gradients_*.attention_backward_local"
 FIGURES = tuple(Figure(*one) for one in (
     (MATMULS, "sm_80 sm_90", "multiply", 85),
@@ -37,6 +39,9 @@ FIGURES = tuple(Figure(*one) for one in (
     (UNIT_MATMULS, "gfx942 dg2 pvc", "multiply", 15),
     (UNIT_MATMULS, "*", "global_width", 16),
     (UNIT_MATMULS, "*", "scratch", 0),
+    (ROWS, "*", "global_width", 16),
+    (ROWS, "*", "scratch", 0),
+    (SUMS, "*", "global_width", 16),
     (ATTENTION, "*", "multiply", 70),
     (ATTENTION, "*", "barriers", 6),
     (ATTENTION, "*", "scratch", 0),

@@ -41,6 +41,7 @@ typedef struct launch {
     uint32_t subgroup_size; /* width that the body requires; 0: any */
     register_count registers; /* the text has FEW_REGISTERS or MANY_REGISTERS, too */
     uint32_t cooperative;   /* form of the matrix units, a tuff_matrix_units; 0: none */
+    bool pairs;             /* see assemble.h */
     char defines[3072];
     int64_t parameters[MAX_PARAMETERS];    /* values of the body's @parameters, in order */
     int parameter_buffers[MAX_PARAMETERS]; /* the chain buffer whose element offset is added to each, or -1 */

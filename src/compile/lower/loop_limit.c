@@ -45,7 +45,7 @@ double tuff__loops_column_register(const launch *kernel)
 double tuff__loops_column_local(const launch *kernel)
 {
     enum { COLUMNS = 32 };
-    const double lanes = (double)kernel->local_size / COLUMNS;
+    const double lanes = (double)kernel->local_size * kernel->vec / COLUMNS;
     return tuff__chain_pass_count(&kernel->chain) * block_steps(divide_up(parameter(kernel, 3), greater(lanes, 1))) +
            kernel->chain.reduction_count * tree_steps(lanes);
 }

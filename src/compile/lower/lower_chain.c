@@ -282,12 +282,16 @@ static int64_t column_vectors(const launch_list *list, const fused_chain *chain,
 
 static void lower_column(launch_list *list, launch *kernel)
 {
+    enum { LANE_COLUMNS = 4 }; /* of a lane, if columns can be divided so */
     const fused_chain *chain = &kernel->chain;
     const int64_t columns = extent_of_vector_axis(chain, false), rows = count_of(chain, AXIS_OUTER) / columns;
     const int64_t runs = count_of(chain, AXIS_LOOP);
     const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
     kernel->body = local ? "column_local" : "column_register";
-    kernel->vec = local || !reduces_floats(chain) ? 1 : tuff__vector_width(&list->policy, columns);
+    kernel->vec = !reduces_floats(chain)       ? 1
+                  : !local                     ? tuff__vector_width(&list->policy, columns)
+                  : columns % LANE_COLUMNS == 0 ? LANE_COLUMNS
+                                               : 1;
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, local ? TUNABLE_column_local_local_size
                                                                             : TUNABLE_column_register_local_size);
     const int64_t vectors =

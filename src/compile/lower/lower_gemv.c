@@ -86,37 +86,93 @@ static tuff_status lower_gemv(launch_list *list, int index, fused_chain *chain, 
     return dots ? finish_dots(list, kernel, inner) : finish_spans(list, kernel, inner);
 }
 
-/* Returns how many lanes of a group lie side by side along the columns; each owns four columns, and the other lanes
-   share their terms. More lanes go to the columns if there are too few terms for all. */
-static int lane_columns(const launch_list *list, bool along_k, int64_t inner, uint32_t local_size)
+/* How the lanes of a group read a product of few rows: vectors of four elements, and in pairs what has 16 bits. */
+typedef struct gemv_layout {
+    bool along_k, a_pairs, b_pairs;
+    int term_vectors, column_vectors; /* vectors of terms that a lane multiplies at a time, and of columns it owns */
+    int lane_columns;                 /* lanes side by side along the columns; the others share their terms */
+} gemv_layout;
+
+/* Whether an operand with these distances between its lines has elements of 16 bits that can be loaded in pairs of
+   vectors. */
+static bool has_pairs(const launch_list *list, const fused_chain *chain, int operand, int64_t line_stride)
 {
-    int columns = tuff__tunable_value(&list->policy, along_k ? TUNABLE_matmul_gemv_local_lane_dots
-                                                             : TUNABLE_matmul_gemv_local_lane_columns);
-    while (columns < (int)local_size && 4 * ((int64_t)local_size / columns) > inner)
-        columns *= 2;
-    return columns < (int)local_size ? columns : (int)local_size;
+    const chain_buffer *buffer = &chain->buffers[chain->operand_buffers[operand]];
+    return !tuff__is_produced(chain, operand) && tuff_dtype_size(buffer->dtype) == 2 &&
+           tuff__operand_is_aligned_to(list, chain, operand, chain->rank - 2, line_stride, 8);
 }
 
-static tuff_status define_gemv_local(const launch_list *list, launch *kernel, bool along_k, int columns_of_group,
-                                     int64_t inner)
+/* Fewer lanes lie side by side if there would be too few groups for the device, and more if there are too few terms
+   for all others. */
+static int lane_columns(const launch_list *list, const gemv_layout *layout, const fused_chain *chain, int64_t inner,
+                        int local_size)
+{
+    enum { GROUPS_OF_UNIT = 4 };
+    const int64_t batches = tuff__batch_count(chain, chain->rank - 2), columns = chain->extent[chain->rank - 1];
+    int lanes = tuff__tunable_value(&list->policy, layout->along_k ? TUNABLE_matmul_gemv_local_lane_dots
+                                                                   : TUNABLE_matmul_gemv_local_lane_columns);
+    const int64_t tiles = tuff__divide_up(columns, 4 * (int64_t)layout->column_vectors * lanes);
+    if (layout->column_vectors > 1 && lanes > 1 &&
+        tiles * batches < GROUPS_OF_UNIT * tuff__processors_or_usual(&list->policy))
+        lanes /= layout->column_vectors;
+    while (lanes < local_size && 4 * (int64_t)layout->term_vectors * (local_size / lanes) > inner)
+        lanes *= 2;
+    return lanes < local_size ? lanes : local_size;
+}
+
+/* More rows than MAX_ROWS_OF_PAIRS would need too many registers for pairs. */
+static gemv_layout gemv_layout_of(const launch_list *list, const fused_chain *chain, bool along_k, int64_t inner,
+                                  int local_size)
+{
+    enum { MAX_ROWS_OF_PAIRS = 4, MAX_ROWS_OF_TERMS = 2 };
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
+    const bool few_rows = rows <= MAX_ROWS_OF_TERMS;
+    gemv_layout made = {.along_k = along_k, .term_vectors = 1, .column_vectors = 1};
+    made.b_pairs = rows <= MAX_ROWS_OF_PAIRS && (along_k || columns % 8 == 0) &&
+                   has_pairs(list, chain, 1, y[along_k ? 1 : 0]);
+    made.a_pairs = x[1] == 1 && has_pairs(list, chain, 0, rows == 1 ? 0 : x[0]);
+    if ((along_k && made.b_pairs) || (few_rows && made.a_pairs))
+        made.term_vectors = 2;
+    if (!along_k && made.b_pairs)
+        made.column_vectors = 2;
+    made.a_pairs &= made.term_vectors == 2;
+    made.lane_columns = lane_columns(list, &made, chain, inner, local_size);
+    return made;
+}
+
+static void define_gemv_loads(const launch_list *list, const fused_chain *chain, const gemv_layout *layout, text *out)
+{
+    const int64_t rows = chain->extent[chain->rank - 2];
+    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
+    const int batch_rank = chain->rank - 2;
+    const bool a_aligned = tuff__operand_is_aligned(list, chain, 0, batch_rank, rows == 1 ? 0 : x[0]);
+    const bool b_aligned = tuff__operand_is_aligned(list, chain, 1, batch_rank, y[layout->along_k ? 1 : 0]);
+    tuff__define_load(chain, 0, "LOAD_A", "LOAD", out);
+    tuff__define_load(chain, 1, "LOAD_B", "LOAD", out);
+    if (layout->a_pairs)
+        tuff__define_pair_load(chain, 0, "LOADP_A", out);
+    else if (x[1] == 1)
+        tuff__define_load(chain, 0, "LOADV_A", a_aligned ? "LOADV" : "LOADU", out);
+    if (layout->b_pairs)
+        tuff__define_pair_load(chain, 1, "LOADP_B", out);
+    else
+        tuff__define_load(chain, 1, "LOADV_B", b_aligned ? "LOADV" : "LOADU", out);
+}
+
+static tuff_status define_gemv_local(const launch_list *list, launch *kernel, const gemv_layout *layout, int64_t inner)
 {
     const fused_chain *chain = &kernel->chain;
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
-    const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
-    const int batch_rank = chain->rank - 2;
-    const bool a_aligned = rows == 1 ? tuff__operand_is_aligned(list, chain, 0, batch_rank, 0)
-                                     : tuff__operand_is_aligned(list, chain, 0, batch_rank, x[0]);
-    const bool b_aligned = tuff__operand_is_aligned(list, chain, 1, batch_rank, y[along_k ? 1 : 0]);
     text defines = {0};
-    tuff__define_load(chain, 0, "LOAD_A", "LOAD", &defines);
-    tuff__define_load(chain, 1, "LOAD_B", "LOAD", &defines);
-    if (x[1] == 1)
-        tuff__define_load(chain, 0, "LOADV_A", a_aligned ? "LOADV" : "LOADU", &defines);
-    tuff__define_load(chain, 1, "LOADV_B", b_aligned ? "LOADV" : "LOADU", &defines);
+    define_gemv_loads(list, chain, layout, &defines);
     tuff__text_add(&defines,
                    "#define TILE_ROWS %d\n#define LANE_COLUMNS %d\n#define ALONG_K %d\n#define A_VECTORS %d\n"
+                   "#define A_PAIRS %d\n#define B_PAIRS %d\n#define TERM_VECTORS %d\n#define COLUMN_VECTORS %d\n"
                    "#define WHOLE_COLUMNS %d\n#define WHOLE_INNER %d\n",
-                   (int)rows, columns_of_group, along_k, x[1] == 1, columns % 4 == 0, inner % 4 == 0);
+                   (int)rows, layout->lane_columns, layout->along_k, chain->operand_strides[0][1] == 1, layout->a_pairs,
+                   layout->b_pairs, layout->term_vectors, layout->column_vectors,
+                   columns % (4 * layout->column_vectors) == 0, inner % (4 * layout->term_vectors) == 0);
     return tuff__set_defines(kernel, &defines);
 }
 
@@ -136,22 +192,24 @@ static tuff_status lower_gemv_local(launch_list *list, int index, fused_chain *c
     const int64_t columns = own->extent[own->rank - 1], batches = tuff__batch_count(own, own->rank - 2);
     kernel->vec = 4;
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_matmul_gemv_local_local_size);
-    const int lanes = lane_columns(list, along_k, inner, kernel->local_size);
-    const int64_t tiles = tuff__divide_up(columns, (int64_t)lanes * 4);
+    const gemv_layout layout = gemv_layout_of(list, own, along_k, inner, (int)kernel->local_size);
+    const int64_t tiles = tuff__divide_up(columns, 4 * (int64_t)layout.column_vectors * layout.lane_columns);
+    kernel->pairs = layout.a_pairs || layout.b_pairs;
     kernel->groups = (uint64_t)(tiles * batches);
-    kernel->local_bytes = (uint32_t)(16 * own->extent[own->rank - 2]) * kernel->local_size;
+    kernel->local_bytes = (uint32_t)(16 * layout.column_vectors * own->extent[own->rank - 2]) * kernel->local_size;
     tuff__set_parameters(kernel,
                          (int64_t[]){columns, inner, tiles, batches, own->operand_strides[0][0],
                                      own->operand_strides[0][1], own->operand_strides[1][0],
                                      own->operand_strides[1][1]},
                          8);
-    return define_gemv_local(list, kernel, along_k, lanes, inner);
+    return define_gemv_local(list, kernel, &layout, inner);
 }
 
 double tuff__loops_matmul_gemv_local(const launch *kernel)
 {
     const double steps = kernel->local_size / greater(defined(kernel, "LANE_COLUMNS"), 1);
-    return loop(divide_up(parameter(kernel, 1), 4 * steps), 0) + loop(3, 0) + tree_steps(steps) +
+    const double terms = 4 * greater(defined(kernel, "TERM_VECTORS"), 1);
+    return loop(divide_up(parameter(kernel, 1), terms * steps), 0) + loop(terms - 1, 0) + tree_steps(steps) +
            count_elements(kernel, "TILE_ROWS", "LANE_COLUMNS");
 }
 

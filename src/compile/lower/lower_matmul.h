@@ -25,6 +25,9 @@ void tuff__set_tile(launch *kernel, int64_t rows, int64_t columns, double k);
    LOADV_B. If the operand has a producer, the macro computes the elements at `row` and `column` instead; a transposed
    producer swaps the two. form: LOAD, LOADV, LOADU, or LOADI with columns. */
 void tuff__define_load(const fused_chain *chain, int operand, const char *macro, const char *form, text *out);
+/* Defines a macro that loads eight neighbouring elements of 16 bits at a multiple of eight into two vectors, such as
+   `#define LOADP_B(i, low, high) LOADP_f16(b1, i, low, high)`. */
+void tuff__define_pair_load(const fused_chain *chain, int operand, const char *macro, text *out);
 /* Adds a launch of the body for a matmul of `inner` terms. It takes the chain and leaves *chain empty. Returns NULL if
    out of memory. */
 launch *tuff__matmul_launch(launch_list *list, const char *body, int index, fused_chain *chain, int64_t inner);

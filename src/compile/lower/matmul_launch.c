@@ -14,6 +14,13 @@ void tuff__define_load(const fused_chain *chain, int operand, const char *macro,
                        chain->operand_buffers[operand]);
 }
 
+void tuff__define_pair_load(const fused_chain *chain, int operand, const char *macro, text *out)
+{
+    const int buffer = chain->operand_buffers[operand];
+    tuff__text_add(out, "#define %s(i, low, high) LOADP_%s(b%d, i, low, high)\n", macro,
+                   tuff_dtype_name(chain->buffers[buffer].dtype), buffer);
+}
+
 bool tuff__operand_is_aligned_to(const launch_list *list, const fused_chain *chain, int operand, int rank,
                                  int64_t line_stride, int64_t elements)
 {
