@@ -2,6 +2,14 @@
 // promises no more than the alignment of an element, and compilers have been seen to split it into single loads.
 // Vectors with less alignment are loaded with LOADU.
 #if VEC == 4 || VEC == 8
+// Lanes of kernels with MANY_VALUES keep several vectors in registers. Where Intel's subgroups have at least 16 lanes,
+// the compiler was seen to choose 32, which leaves a lane 64 registers, and to spill; in narrower ones it does not.
+#if defined(MANY_VALUES) && defined(NARROWEST_SUBGROUP)
+#if NARROWEST_SUBGROUP >= 16
+#undef SUBGROUP
+#define SUBGROUP __attribute__((intel_reqd_sub_group_size(NARROWEST_SUBGROUP)))
+#endif
+#endif
 #define ALIGNED(type, b, i) (*(__global const JOIN(type, VEC) *)((b) + (i)))
 #define ALIGNED_STORE(type, b, i, x) (*(__global JOIN(type, VEC) *)((b) + (i)) = (x))
 FUNCTION vec halves_of_bits(JOIN(ushort, VEC) bits)

@@ -44,7 +44,8 @@ static void add_weighted(tuff_graph *graph, tuff_tensor *x, int axis)
 {
     const tuff_shape shape = tuff_tensor_shape(x);
     const int64_t rows = shape.extent[axis], columns = shape.extent[shape.rank - 1];
-    tuff_tensor *of_columns = float_input(graph, TUFF_SHAPE(columns)), *of_rows = float_input(graph, TUFF_SHAPE(rows, 1));
+    tuff_tensor *of_columns = float_input(graph, TUFF_SHAPE(columns)),
+                *of_rows = float_input(graph, TUFF_SHAPE(rows, 1));
     tuff_tensor *one = float_input(graph, TUFF_SHAPE(1));
     add_output(graph, tuff_sum(tuff_add(tuff_mul(tuff_mul(x, of_columns), of_rows), one), &axis, 1, false));
 }
@@ -89,6 +90,7 @@ static void expect_lanes(tuff_device *device, const column_graph *one)
     tuff_plan *plan = lower_configured(graph, &local, TASK_COLUMN, NULL);
     assert_non_null(plan);
     assert_true(uses_body(plan, "column_local"));
+    assert_int_equal(uses_kernel(plan, "column_local", "#define MANY_VALUES\n"), one->lanes > 1);
     for (int i = 0; i < plan->executable.launches.launch_count; i++)
         if (strcmp(plan->executable.launches.launches[i].body, "column_local") == 0)
             assert_int_equal(plan->executable.launches.launches[i].vec, one->lanes);

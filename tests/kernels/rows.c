@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "configured_plan.h"
 #include "differential.h"
 #include "each_device.h"
 #include "small_plans.h"
@@ -87,6 +88,25 @@ static void columns_are_right(tuff_device *device)
             assert_int_equal(differential_run(&graph, device, &ways[way]), 0);
             differential_destroy(&graph);
         }
+}
+
+/* Kernels whose lanes keep rows in registers ask for the subgroups whose lanes have the most; those of rows without a
+   whole vector keep nothing. */
+static void kept_rows_need_registers(tuff_device *device)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    for (int i = 0; i < 2; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        assert_non_null(graph);
+        tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(7, i == 0 ? 64 : 3));
+        tuff_output(graph, "y", tuff_sum(x, (int[]){1}, 1, false));
+        tuff_plan *plan = lower_configured(graph, &local, TASK_ROW, NULL);
+        assert_non_null(plan);
+        assert_true(uses_body(plan, "row_local"));
+        assert_int_equal(uses_kernel(plan, "row_local", "#define MANY_VALUES\n"), i == 0);
+        assert_int_equal(uses_kernel(plan, "row_local", "#define ROW_STEPS 0\n"), i == 1);
+        destroy_plan(plan, graph);
+    }
 }
 
 static void shared_rows_are_right(tuff_device *device)
@@ -183,6 +203,12 @@ static void columns_of_rows_are_right_on_all_drivers(void **state)
     for_drawn_drivers(columns_are_right);
 }
 
+static void kept_rows_need_registers_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(kept_rows_need_registers);
+}
+
 static void shared_rows_are_right_on_all_drivers(void **state)
 {
     (void)state;
@@ -205,6 +231,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_of_rows_are_right_on_all_drivers),
+        cmocka_unit_test(kept_rows_need_registers_on_all_drivers),
         cmocka_unit_test(shared_rows_are_right_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),

@@ -259,7 +259,8 @@ static void lower_row(launch_list *list, launch *kernel)
                               columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
     if (local)
         snprintf(kernel->defines + used, sizeof kernel->defines - (size_t)used,
-                 "#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n", kernel->row_steps, group_rows,
+                 "%s#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n",
+                 kernel->row_steps > 0 ? "#define MANY_VALUES\n" : "", kernel->row_steps, group_rows,
                  group_rows > 1 ? 1 : joined_lanes(kernel->local_size));
     tuff__set_parameters(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
@@ -288,10 +289,10 @@ static void lower_column(launch_list *list, launch *kernel)
     const int64_t runs = count_of(chain, AXIS_LOOP);
     const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
     kernel->body = local ? "column_local" : "column_register";
-    kernel->vec = !reduces_floats(chain)       ? 1
-                  : !local                     ? tuff__vector_width(&list->policy, columns)
+    kernel->vec = !reduces_floats(chain)        ? 1
+                  : !local                      ? tuff__vector_width(&list->policy, columns)
                   : columns % LANE_COLUMNS == 0 ? LANE_COLUMNS
-                                               : 1;
+                                                : 1;
     kernel->local_size = (uint32_t)tuff__tunable_value(&list->policy, local ? TUNABLE_column_local_local_size
                                                                             : TUNABLE_column_register_local_size);
     const int64_t vectors =
@@ -301,8 +302,9 @@ static void lower_column(launch_list *list, launch *kernel)
     const int at_once = tuff__tunable_value(&list->policy, TUNABLE_column_register_rows_at_once);
     kernel->array_bytes = (int64_t)sizeof(float) * kernel->vec * (2 * vectors * chain->reduction_count + at_once);
     snprintf(kernel->defines, sizeof kernel->defines,
-             "#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n", columns % kernel->vec != 0,
-             (int)vectors, at_once);
+             "%s#define COLUMN_TAIL %d\n#define COLUMN_VECTORS %d\n#define ROWS_AT_ONCE %d\n",
+             local && kernel->vec > 1 ? "#define MANY_VALUES\n" : "", columns % kernel->vec != 0, (int)vectors,
+             at_once);
     tuff__set_parameters(kernel, (int64_t[]){items, columns, tiles, runs}, 4);
 }
 

@@ -129,8 +129,8 @@ static gemv_layout gemv_layout_of(const launch_list *list, const fused_chain *ch
     const int64_t *x = chain->operand_strides[0], *y = chain->operand_strides[1];
     const bool few_rows = rows <= MAX_ROWS_OF_TERMS;
     gemv_layout made = {.along_k = along_k, .term_vectors = 1, .column_vectors = 1};
-    made.b_pairs = rows <= MAX_ROWS_OF_PAIRS && (along_k || columns % 8 == 0) &&
-                   has_pairs(list, chain, 1, y[along_k ? 1 : 0]);
+    made.b_pairs =
+        rows <= MAX_ROWS_OF_PAIRS && (along_k || columns % 8 == 0) && has_pairs(list, chain, 1, y[along_k ? 1 : 0]);
     made.a_pairs = x[1] == 1 && has_pairs(list, chain, 0, rows == 1 ? 0 : x[0]);
     if ((along_k && made.b_pairs) || (few_rows && made.a_pairs))
         made.term_vectors = 2;
@@ -166,13 +166,14 @@ static tuff_status define_gemv_local(const launch_list *list, launch *kernel, co
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     text defines = {0};
     define_gemv_loads(list, chain, layout, &defines);
-    tuff__text_add(&defines,
-                   "#define TILE_ROWS %d\n#define LANE_COLUMNS %d\n#define ALONG_K %d\n#define A_VECTORS %d\n"
-                   "#define A_PAIRS %d\n#define B_PAIRS %d\n#define TERM_VECTORS %d\n#define COLUMN_VECTORS %d\n"
-                   "#define WHOLE_COLUMNS %d\n#define WHOLE_INNER %d\n",
-                   (int)rows, layout->lane_columns, layout->along_k, chain->operand_strides[0][1] == 1, layout->a_pairs,
-                   layout->b_pairs, layout->term_vectors, layout->column_vectors,
-                   columns % (4 * layout->column_vectors) == 0, inner % (4 * layout->term_vectors) == 0);
+    tuff__text_add(
+        &defines,
+        "#define MANY_VALUES\n#define TILE_ROWS %d\n#define LANE_COLUMNS %d\n#define ALONG_K %d\n#define A_VECTORS %d\n"
+        "#define A_PAIRS %d\n#define B_PAIRS %d\n#define TERM_VECTORS %d\n#define COLUMN_VECTORS %d\n"
+        "#define WHOLE_COLUMNS %d\n#define WHOLE_INNER %d\n",
+        (int)rows, layout->lane_columns, layout->along_k, chain->operand_strides[0][1] == 1, layout->a_pairs,
+        layout->b_pairs, layout->term_vectors, layout->column_vectors, columns % (4 * layout->column_vectors) == 0,
+        inner % (4 * layout->term_vectors) == 0);
     return tuff__set_defines(kernel, &defines);
 }
 
