@@ -15,6 +15,8 @@ static bool is_selector(const char *device)
     return colon && colon[1] && strspn(colon + 1, "0123456789") == strlen(colon + 1);
 }
 
+/* The number of a device may change when a driver is installed, so the cache filters by the environment's text. Any
+   other text is such a filter already. */
 tuff_status tuff__cache_resolve_device(const char *device, char *buffer, const char **out)
 {
     *out = device;
@@ -32,6 +34,8 @@ tuff_status tuff__cache_resolve_device(const char *device, char *buffer, const c
     return FAIL(TUFF_E_NO_DEVICE, "unknown device %s", device);
 }
 
+/* Done only once, and only for an import, because it loads all drivers. A device that cannot be described is left out,
+   but lack of memory is an error: a shorter list would look like a machine with fewer devices. */
 tuff_status tuff__cache_list_local_devices(tuff_cache *self)
 {
     if (self->has_local_devices)
@@ -112,6 +116,7 @@ tuff_status tuff_cache_lookup(tuff_cache *cache, const tuff_device *device, cons
     TRY(describe_environment(device, &environment));
     TRY(tuff__cache_lookup(cache, &environment, key, &found));
     *match = (tuff_cache_match){.candidate = found.candidate,
+                                /* Portfolios are part of the library, so users know their entries as defaults. */
                                 .origin = tuff__tier_text(found.tier == TIER_PORTFOLIO ? TIER_DEFAULT : found.tier),
                                 .seed_count = found.seed_count};
     memcpy(match->seeds, found.seeds, sizeof match->seeds);
@@ -154,6 +159,7 @@ tuff_status tuff_cache_lookup_plan(tuff_cache *cache, tuff_plan *plan, int index
     return TUFF_OK;
 }
 
+/* Without a device, the pin is made in every environment in which the cache knows the key. */
 static tuff_status pin_by_text(tuff_cache *cache, const tuff_device *device, const char *key, const text *candidate,
                                int *count)
 {
@@ -166,6 +172,7 @@ static tuff_status pin_by_text(tuff_cache *cache, const tuff_device *device, con
     return TUFF_OK;
 }
 
+/* Candidates are stored in a canonical form, with one text for each configuration, because lookups compare texts. */
 tuff_status tuff_cache_pin(tuff_cache *cache, const tuff_device *device, const char *key, const char *candidate,
                            int *count)
 {
@@ -208,6 +215,7 @@ tuff_status tuff_cache_pin_plan(tuff_cache *cache, tuff_plan *plan, int index, c
     return tuff_cache_pin(cache, plan->device, key.key, candidate, NULL);
 }
 
+/* Without a device, drops the pins of the key in all environments. */
 tuff_status tuff_cache_unpin(tuff_cache *cache, const tuff_device *device, const char *key, int *count)
 {
     tune_key parsed;

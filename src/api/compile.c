@@ -33,6 +33,7 @@ static tuff_status compile(tuff_graph *graph, const tuff_compile_options *option
     return tuff__tune_options(options)->background ? tuff__background_start(*out, options) : TUFF_OK;
 }
 
+/* Options may come through bindings of other languages, whose enumerations check nothing. */
 static bool tuning_is_legal(const tuff_tune_options *tuning)
 {
     return tuning->mode >= TUFF_TUNE_CACHED && tuning->mode <= TUFF_TUNE_MAX &&
@@ -88,6 +89,8 @@ tuff_plan *tuff_compile(tuff_graph *graph, const tuff_compile_options *options)
         FAIL(TUFF_E_USAGE, "compile: the graph has no outputs and no assignments: call tuff_output or tuff_assign");
         return NULL;
     }
+    /* After the program's own options were checked: a variable must not turn a legal call into an error. Combinations
+       that it makes illegal are resolved below, without one. */
     tuff__controls_apply(&tuning);
     tuning.background = may_tune_later(&tuning);
     if (tuning.background && effective_options.describe_only) { /* from the environment */

@@ -61,6 +61,7 @@ static bool read_number(const char *name, uint32_t min, uint32_t max, atomic_fla
     if (value == NULL)
         return false;
     const size_t length = strlen(value);
+    /* strtoull would also take signs, blanks and trailing text. */
     if (length <= DIGITS && strspn(value, "0123456789") == length) {
         const unsigned long long number = strtoull(value, NULL, 10);
         if (number >= min && number <= max) {
@@ -73,6 +74,7 @@ static bool read_number(const char *name, uint32_t min, uint32_t max, atomic_fla
     return false;
 }
 
+/* A list with one illegal entry is ignored as a whole: its other half would be a combination that nobody asked for. */
 tune_config tuff__controls_passes(void)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -89,6 +91,8 @@ tune_config tuff__controls_passes(void)
     return none;
 }
 
+/* A variable normally fills in only what the program left at its default. ENVIRONMENT_ALL lets variables win over the
+   program, ENVIRONMENT_NONE ignores them. */
 void tuff__controls_apply(tuff_tune_options *options)
 {
     static atomic_flag warned_budget = ATOMIC_FLAG_INIT, warned_seed = ATOMIC_FLAG_INIT,

@@ -19,6 +19,8 @@
 #include "tunedb/key.h"
 #include "search/times.h"
 
+/* A device is timed ROUNDS times, unless its second run took MAX_SLOWDOWN times as long as that of the fastest. Results
+   and crashes are believed for DAYS, since drivers and machines change. */
 enum { MAX_ENTRANTS = 16, ROUNDS = 5, MAX_SLOWDOWN = 4, MAX_PATH = FOLDER_SIZE + 64, DAYS = 30, DAY = 24 * 60 * 60 };
 
 typedef struct entrant {
@@ -53,6 +55,8 @@ static void make_key(race_state *self)
     tuff__key_text(&key, self->key);
 }
 
+/* A time in the future comes from a clock that was wrong once. Such a crash counts: ignoring it could end the process.
+   */
 static tuff_status has_crashed(const race_state *self, const entrant *racer, bool *crashed)
 {
     tune_store *store;
@@ -65,6 +69,7 @@ static tuff_status has_crashed(const race_state *self, const entrant *racer, boo
     return TUFF_OK;
 }
 
+/* Devices are described here and opened only in qualify, after the journal has been entered: opening may crash, too. */
 static tuff_status find_entrants(race_state *self)
 {
     for (int i = 0; i < tuff_device_count() && self->count < MAX_ENTRANTS; ++i) {
@@ -132,6 +137,7 @@ static entrant *read_cached_result(const race_state *self, tuff_device_race_resu
     const uint64_t now = (uint64_t)time(NULL);
     if (line != NULL &&
         sscanf(data, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %31s", &when, &fastest, &next, selector) == 4 &&
+        /* A result from the future would never expire. */
         when <= now && now - when < (uint64_t)DAYS * DAY) {
         char *environment = line + 1;
         environment[strcspn(environment, "\n")] = '\0';
@@ -148,6 +154,7 @@ static entrant *read_cached_result(const race_state *self, tuff_device_race_resu
     return found;
 }
 
+/* A result that cannot be cached is no failure: the next start runs the race again. */
 static void write_cached_result(const race_state *self, const entrant *winner, const tuff_device_race_result *result)
 {
     text lines = {0};
@@ -162,6 +169,7 @@ static void write_cached_result(const race_state *self, const entrant *winner, c
     tuff__text_free(&lines);
 }
 
+/* Times submission and waiting as well, since a step of the program pays for them, too. */
 static tuff_status run_once(entrant *racer, uint64_t *nanoseconds)
 {
     const uint64_t begin = tuff__nanoseconds();
@@ -185,6 +193,7 @@ static void qualify(const race_state *self, entrant *racer)
         tuff__log(TUFF_LOG_INFO, "fastest: skipping %s: %s", racer->info.selector, tuff_error());
 }
 
+/* Drivers crash in tear-down as well, so this also happens under an entry of the journal. */
 static void release_entrant(const race_state *self, entrant *racer, bool close_device)
 {
     if (racer->device == NULL)
@@ -212,6 +221,7 @@ static entrant *find_fastest(const race_state *self, const entrant *excluded)
     return best;
 }
 
+/* The devices of one card in several APIs have one lock, which can be taken only once. */
 static bool contains(char (*paths)[FOLDER_SIZE], int count, const char *path)
 {
     for (int i = 0; i < count; ++i)
@@ -245,6 +255,8 @@ static void unlock_devices(race_state *self)
         tuff__file_unlock(&self->locks[--self->lock_count]);
 }
 
+/* Goes round by round instead of device by device, so that a change of clock rate or load hits all of them alike. The
+   median counts: single runs are disturbed by whatever else the machine does. */
 static void run_rounds(race_state *self)
 {
     const entrant *first = find_fastest(self, NULL);
@@ -319,6 +331,8 @@ static tuff_device *open_fastest(race_state *self, tuff_device_race_result *resu
     entrant *winner = self->count == 1 ? self->entrants : read_cached_result(self, result);
     if (winner != NULL)
         winner->device = tuff_device_open(winner->info.selector);
+    /* The device that won earlier may be in use or gone today. That must not stop the program while others remain; with
+       one device there is nothing to race, and its error is the result. */
     if (winner == NULL || (winner->device == NULL && self->count > 1)) {
         if (winner != NULL)
             tuff__log(TUFF_LOG_INFO, "fastest: cannot open the cached device: %s", tuff_error());

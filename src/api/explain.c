@@ -11,6 +11,7 @@ static bool reads_narrow(const launch_list *list, const fused_chain *chain, int 
     return !tuff__is_produced(chain, operand) && tuff_dtype_size(list->buffers[id].dtype) == 2;
 }
 
+/* The bodies of all families of products have names that begin so. */
 static void count_matmuls(const launch_list *list, tuff_plan_info *info)
 {
     for (int i = 0; i < list->launch_count; ++i) {
@@ -57,6 +58,7 @@ tuff_status tuff_plan_describe(const tuff_plan *plan, tuff_plan_info *info)
     return TUFF_OK;
 }
 
+/* Counting keys opens the stores, so a plan for which nothing was stored counts them only if somebody asks. */
 tuff_status tuff_plan_tune_stats(const tuff_plan *plan, tuff_tune_stats *stats)
 {
     if (plan == NULL || stats == NULL)
@@ -132,6 +134,7 @@ static tuff_status profile_launches(tuff_plan *plan, uint64_t *times, uint64_t *
     return TUFF_OK;
 }
 
+/* The reference device and plans without launches have no times to report. */
 static tuff_status check_profiled(const char *call, const tuff_plan *plan)
 {
     TRY(tuff__plan_check_run(call, plan));

@@ -24,6 +24,8 @@ static const plan_key *find_key(const tuff_plan *plan, int index)
     return NULL;
 }
 
+/* Only later plans profit. This run cannot be repeated with another candidate, because commands before the refused one
+   may have run and assigned arrays. */
 static tuff_status record_failure(const tuff_plan *plan, const plan_key *key)
 {
     tune_environment parts;

@@ -6,6 +6,7 @@
 #include "tunedb/environment.h"
 #include "tunedb/store.h"
 
+/* Keys are listed by the first call. A list that failed half-way is dropped, so that the next call tries again. */
 int tuff_plan_key_count(tuff_plan *plan)
 {
     if (plan == NULL) {
@@ -31,6 +32,7 @@ tuff_status tuff_plan_key(tuff_plan *plan, int index, tuff_plan_key_info *info)
     return TUFF_OK;
 }
 
+/* The environment is part of the hash, because another driver may round the same kernels differently. */
 tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
 {
     tune_environment environment;
@@ -47,6 +49,7 @@ tuff_status tuff_plan_hash(const tuff_plan *plan, uint64_t hash[2])
     return TUFF_OK;
 }
 
+/* Keys that have their default are pinned as well: a later version may have other defaults. */
 static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune_store *store)
 {
     TRY(tuff__store_set_environment(store, environment));
@@ -60,6 +63,7 @@ static tuff_status add_pins(const tuff_plan *plan, const char *environment, tune
     return TUFF_OK;
 }
 
+/* Rewrites the file as a whole, durably: a crash leaves the old or the new manifest. */
 static tuff_status write_store(const tune_store *store, const char *file)
 {
     text lines = {0};
@@ -107,6 +111,7 @@ static tuff_status lock_manifest(const char *file, file_lock *out)
     return TUFF_OK;
 }
 
+/* Pins of other plans and environments in the file stay, so that one manifest can serve a whole program. */
 static tuff_status save_manifest(const tuff_plan *plan, const char *file)
 {
     tune_environment environment;

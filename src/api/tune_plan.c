@@ -5,6 +5,7 @@
 #include "api/launch_failure.h"
 #include "worker/worker.h"
 
+/* Frees the previous launches first, so that two sets of planned memory never exist at once. */
 static tuff_status lower(const tuning_session *self, tuff_plan *plan, const tune_config *const *choices)
 {
     tuff__launch_list_free(&plan->executable.launches);
@@ -19,6 +20,7 @@ static tuff_status lower_with_choices(tuning_session *self, tuff_plan *plan, con
     const bool fits = budget == 0 || peak <= budget;
     if (status == TUFF_E_OOM_HOST || (status == TUFF_OK && fits))
         return status;
+    /* A manifest fixes the configurations: the plan either runs with them or not at all. */
     if (self->manifest != NULL)
         return status != TUFF_OK
                    ? status
@@ -100,6 +102,8 @@ static tuff_status tune(tuning_session *self, tuff_plan *plan)
     return tuff__session_list_keys(self, &plan->keys);
 }
 
+/* With any other value of these options, the tasks differ from those that keys describe, or their configurations are
+   fixed. */
 static bool is_tunable(const tuff_compile_options *options)
 {
     return options->family == TUFF_FAMILY_DEVICE && options->matmul_library == TUFF_MATMUL_OWN &&
@@ -149,6 +153,7 @@ tuff_status tuff__tune(tuff_plan *plan, const tuff_compile_options *options)
     const tuff_status status = tune(&self, plan);
     tuff__session_tidy(&self);
     tuff__session_close_stores(&self);
+    /* Compiling the plan takes its time without tuning, too, so it is not counted. */
     self.stats.nanoseconds = tuff__nanoseconds() - self.begin - self.plan_compile_nanoseconds;
     plan->tuning = self.stats;
     return status;

@@ -5,6 +5,7 @@
 #include "exec/tune_options.h"
 #include "worker/background.h"
 
+/* What would change results or was asked for explicitly is an error; asking only for speed is not. */
 static tuff_status fail(const char *action)
 {
     return FAIL(TUFF_E_UNSUPPORTED, "%s: this library was built without the tuner", action);

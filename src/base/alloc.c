@@ -30,6 +30,7 @@ static void default_release(void *user, void *block)
 static const tuff_allocator default_allocator = {default_allocate, default_reallocate, default_release, NULL};
 static tuff_allocator current = {default_allocate, default_reallocate, default_release, NULL};
 
+/* All functions or none: a block must go back to the allocator that it came from. */
 void tuff_set_allocator(const tuff_allocator *allocator)
 {
     bool complete = allocator && allocator->allocate && allocator->reallocate && allocator->release;
@@ -42,6 +43,8 @@ static void *out_of_memory(size_t size)
     return NULL;
 }
 
+/* Never asks for 0 bytes, for which malloc may return NULL. Sizes above PTRDIFF_MAX would make differences of pointers
+   overflow. */
 void *tuff__alloc(size_t size)
 {
     if (size > PTRDIFF_MAX)
@@ -96,6 +99,7 @@ bool tuff__grow(void **items, int *capacity, size_t size)
         (void)FAIL(TUFF_E_LIMIT, "cannot grow an array of %d elements: too large", *capacity);
         return false;
     }
+    /* Doubling keeps the cost of n additions proportional to n. */
     int larger = *capacity ? *capacity * 2 : 8;
     void *moved = tuff__realloc_array(block, (size_t)larger, size);
     if (!moved)
@@ -112,6 +116,7 @@ typedef struct arena_block {
     max_align_t bytes[];
 } arena_block;
 
+/* In bytes: large enough that a graph of a thousand nodes takes few blocks, small enough for small graphs. */
 #define ARENA_BLOCK_SIZE ((size_t)16384)
 
 static arena_block *arena_block_create(size_t capacity)

@@ -14,6 +14,7 @@ int tuff__mutex_create(mutex *lock)
     return pthread_mutex_init(lock, NULL);
 }
 
+/* Waits use the monotonic clock: with the default one, setting the time of day would end a wait early or never. */
 int tuff__condition_create(pthread_cond_t *condition)
 {
     pthread_condattr_t attributes;
@@ -49,6 +50,8 @@ void tuff__mutex_condition_destroy(mutex *lock, pthread_cond_t *changed)
     tuff__mutex_destroy(lock);
 }
 
+/* The thread blocks all signals, which it inherits from its creator, so that handlers of the application run only in
+   threads that the application knows. */
 int tuff__thread_start(pthread_t *out, size_t stack_size, void *(*run)(void *argument), void *argument)
 {
     pthread_attr_t attributes;
@@ -104,6 +107,7 @@ struct timespec tuff__time_after(uint64_t nanoseconds)
     return make_timespec(tuff__nanoseconds() + nanoseconds);
 }
 
+/* A signal may end the pause early. Callers wait in loops, so that does not matter. */
 void tuff__sleep(uint64_t nanoseconds)
 {
     if (nanoseconds == 0) {
@@ -146,6 +150,8 @@ uint64_t tuff__event_count(void)
     return count;
 }
 
+/* A caller reads the count, checks what it waits for, and passes the count here: a signal in between has changed it and
+   is not missed. */
 void tuff__event_wait(uint64_t seen, uint64_t nanoseconds)
 {
     tuff__once(&events.once, initialize_events);

@@ -47,6 +47,7 @@ static tuff_status reserve_space(batch_layout *self, int64_t count, uint64_t siz
     return TUFF_OK;
 }
 
+/* Names are compared across fields and lengths, because each part becomes an input of the plan. */
 static tuff_status add_part(batch_layout *self, const char *name, tuff_dtype dtype, tuff_shape shape, int *index)
 {
     batch_part *part = &self->parts[self->part_count];
@@ -64,6 +65,7 @@ static tuff_status add_part(batch_layout *self, const char *name, tuff_dtype dty
     return TUFF_OK;
 }
 
+/* Concatenated fields have no axis for the batch: their rows follow each other, and the lengths say whose they are. */
 static tuff_shape batch_shape(const batch_layout *self, const tuff_field *field)
 {
     tuff_shape shape = field->shape;
@@ -77,6 +79,7 @@ static tuff_shape batch_shape(const batch_layout *self, const tuff_field *field)
     return shape;
 }
 
+/* Replaces both names even if one copy fails, so that tuff__batch_layout_free never frees the program's own. */
 static tuff_status copy_names(batch_field *field)
 {
     field->spec.name = tuff__strdup(field->spec.name);
@@ -118,6 +121,7 @@ tuff_status tuff__batch_layout(const tuff_loader_options *options, batch_layout 
                     options->fields ? options->field_count : 0);
     for (int i = 0; i < options->field_count; i++)
         TRY(add_field(out, &options->fields[i]));
+    /* The parts lie in front, so that one copy of this size moves all of them and nothing else. */
     out->upload_size = out->size;
     for (int i = 0; i < out->field_count; i++) {
         batch_field *field = &out->fields[i];
@@ -164,6 +168,8 @@ static void pad_samples(const batch_field *field, const int64_t *rows, const loa
     }
 }
 
+/* The source wrote the samples elsewhere (samples_offset), since where a sample begins is known only when the ones
+   before it are complete. */
 static tuff_status concatenate(const batch_layout *self, const batch_field *field, const int64_t *rows,
                                const loader_slot *slot)
 {
@@ -196,6 +202,7 @@ static tuff_status check_rows(const batch_field *field, const int64_t *rows, loa
     return TUFF_OK;
 }
 
+/* Samples that a partial last batch lacks become padding of length 0, so that a plan always sees the same shapes. */
 tuff_status tuff__batch_pack(const batch_layout *self, loader_slot *slot)
 {
     for (int f = 0; f < self->field_count; f++) {

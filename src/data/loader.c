@@ -39,15 +39,18 @@ static tuff_status count_batches(tuff_loader *self)
 {
     const tuff_loader_options *options = &self->options;
     const int64_t size = options->batch_size, partial_last = options->keep_last ? size - 1 : 0;
+    /* Rounds down, or up with keep_last, without a sum that could overflow. */
     self->batch_count = self->sample_count / size + (self->sample_count % size + partial_last) / size;
     if (self->sample_count > 0 && self->batch_count == 0)
         return FAIL(TUFF_E_USAGE, "loader: %lld samples are fewer than a batch of %lld, and keep_last is not set",
                     (long long)self->sample_count, (long long)size);
+    /* Four units for each worker even out samples that take longer than others. */
     self->unit_size = options->batch ? size : size / (options->workers > 1 ? 4 * options->workers : 1);
     self->unit_size = self->unit_size > 0 ? self->unit_size : 1;
     return TUFF_OK;
 }
 
+/* Everything that a batch needs is allocated here, once, so that taking batches cannot run out of memory. */
 static tuff_status make_slot(tuff_loader *self, loader_slot *slot)
 {
     const batch_layout *layout = &self->layout;
@@ -69,6 +72,7 @@ static tuff_status make_slot(tuff_loader *self, loader_slot *slot)
     return tuff__staging_create(self->device, layout->upload_size, self->uploads_ahead, &slot->staging);
 }
 
+/* By default only where sending pays off: on devices with memory of their own. */
 static bool wants_upload_ahead(const tuff_loader *self)
 {
     if (!self->device || self->options.upload == TUFF_UPLOAD_IN_ORDER)
@@ -97,6 +101,7 @@ static tuff_status make_locks(tuff_loader *self)
                                                               : FAIL(TUFF_E_OOM_HOST, "loader: cannot create a lock");
 }
 
+/* Locks come first and threads last: tuff_loader_destroy can undo any prefix of this order. */
 static tuff_status build(tuff_loader *self, const tuff_loader_options *options)
 {
     TRY(check_options(options));
@@ -113,6 +118,8 @@ static tuff_status build(tuff_loader *self, const tuff_loader_options *options)
     return tuff__workers_start(self);
 }
 
+/* The program's fields and path may be gone after this call, so the loader keeps copies in its layout and forgets the
+   pointers. */
 tuff_loader *tuff_loader_create(tuff_device *device, const tuff_loader_options *options)
 {
     if (!options) {
@@ -138,6 +145,7 @@ tuff_loader *tuff_loader_create(tuff_device *device, const tuff_loader_options *
     return self;
 }
 
+/* Called by whoever uses the loader last: the program's thread, or a worker that was left behind in a source. */
 void tuff__loader_free(tuff_loader *self)
 {
     for (int i = 0; self->slots && i < self->options.ring; i++) {
@@ -163,6 +171,8 @@ tuff_status tuff_loader_destroy(tuff_loader *self)
 {
     if (!self)
         return TUFF_OK;
+    /* What is needed after the workers have stopped is read before: an abandoned loader may be freed by them at any
+       time. */
     const double timeout = self->options.timeout;
     const int ring = self->slots ? self->options.ring : 0;
     staging *stagings[RING_MAX];
@@ -226,6 +236,7 @@ static tuff_status take_next_slot(tuff_loader *self, loader_slot **out)
         tuff__workers_await(self, slot);
         count_waiting(self, slot, begin);
     }
+    /* The slot stays READY, so that the next call reports the same error instead of skipping the batch. */
     if (slot->status != TUFF_OK)
         return fail_batch(self, slot);
     slot->state = SLOT_TAKEN;
@@ -250,6 +261,7 @@ static tuff_status check_input(const tuff_plan *plan, const batch_part *part, in
     return TUFF_OK;
 }
 
+/* All inputs are checked before the first byte moves, so that a failed call leaves no plan with half a batch. */
 static tuff_status upload(tuff_loader *self, tuff_plan *plan, const loader_slot *slot)
 {
     staging_transfer moves[PARTS_MAX];
@@ -283,6 +295,8 @@ static tuff_status upload_taken(tuff_loader *self, tuff_plan *plan, loader_slot 
     return TUFF_OK;
 }
 
+/* Uploads without the lock, so that workers can take units meanwhile. If that fails, the batch is given back: the
+   program may call again with another plan. */
 tuff_status tuff_loader_next(tuff_loader *self, tuff_plan *plan, tuff_batch *batch)
 {
     loader_slot *slot = NULL;
@@ -311,6 +325,8 @@ tuff_status tuff_loader_next(tuff_loader *self, tuff_plan *plan, tuff_batch *bat
     return TUFF_OK;
 }
 
+/* The position is that of the next batch. It is all the state that a loader has, since batches depend on nothing else.
+   */
 tuff_status tuff_loader_tell(const tuff_loader *self, tuff_loader_position *position)
 {
     if (!self || !position)
@@ -325,6 +341,7 @@ tuff_status tuff_loader_tell(const tuff_loader *self, tuff_loader_position *posi
 
 static tuff_status check_position(const tuff_loader *self, tuff_loader_position position)
 {
+    /* Batches are numbered over all epochs, and the ring runs ahead of the position. */
     const int64_t limit = INT64_MAX / 2;
     const bool exists =
         position.batch >= 0 && position.epoch >= 0 &&

@@ -34,6 +34,7 @@ tuff_status tuff__records_open(tuff_loader *self)
     const uint64_t stride = self->options.record_stride;
     TRY(tuff__reader_open(self->path, &self->file));
     const uint64_t all = self->file.size;
+    /* The last record need not be followed by the rest of its stride. */
     const uint64_t count = all >= size && header <= all - size ? (all - size - header) / stride + 1 : 0;
     if (count == 0 || (uint64_t)self->sample_count > count)
         return FAIL(TUFF_E_FORMAT, "%s: its %llu bytes hold %llu records of %llu bytes, %lld requested", self->path,
@@ -63,6 +64,7 @@ static tuff_status read_at(const file_reader *file, uint64_t offset, void *data,
     return TUFF_OK;
 }
 
+/* pread keeps no position, so all workers share one descriptor without a lock. */
 tuff_status tuff__records_read(const tuff_loader *self, int64_t index, void *const *data)
 {
     uint64_t offset = self->options.header_size + (uint64_t)index * self->options.record_stride;

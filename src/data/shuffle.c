@@ -2,6 +2,7 @@
 #include "base/rng.h"
 #include "data/loader.h"
 
+/* Four rounds suffice if the round function is good (Luby and Rackoff 1988); two more cost little. */
 enum { ROUNDS = 6 };
 
 /* A bijection of 0 .. 4^half_bits - 1. */
@@ -24,6 +25,8 @@ int64_t tuff_shuffled_index(uint64_t seed, int64_t epoch, int64_t index, int64_t
     if (index < 0 || index >= count)
         return -1;
     int half_bits = 1;
+    /* The smallest power of four that is not below count, so that fewer than four values are tried on average. A set
+       that needs all 64 bits is apart, because 1 cannot be shifted by 64. */
     while (half_bits < 31 && UINT64_C(1) << 2 * half_bits < (uint64_t)count)
         half_bits++;
     if (UINT64_C(1) << 2 * half_bits < (uint64_t)count)

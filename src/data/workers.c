@@ -39,6 +39,7 @@ static void begin_batch(tuff_loader *self, loader_slot *slot)
     slot->held_from = slot->held_to = 0;
 }
 
+/* Units are handed out in the order of samples, so that the batch that the program needs next is ready first. */
 static bool take_unit(tuff_loader *self, unit *out)
 {
     loader_slot *slot = &self->slots[self->issued % self->options.ring];
@@ -55,6 +56,7 @@ static bool take_unit(tuff_loader *self, unit *out)
     return true;
 }
 
+/* Depends on nothing but options and position, which is why a loader can be restored from its position alone. */
 static int64_t sample_index(const tuff_loader *self, const loader_slot *slot, int64_t sample)
 {
     const int64_t index = slot->index * self->layout.batch_size + sample;
@@ -80,6 +82,7 @@ static tuff_status fill_sample(const tuff_loader *self, const loader_slot *slot,
     for (int f = 0; f < layout->field_count; f++) {
         const batch_field *field = &layout->fields[f];
         data[f] = slot->memory + field->samples_offset + (uint64_t)sample * field->sample_size;
+        /* A source whose samples all have this size need not touch the number. */
         rows[f] = field->rows_max;
     }
     tuff_sample filled = {.index = slot->indices[sample],
@@ -162,6 +165,8 @@ static tuff_status wait_for_staging(const tuff_loader *self, loader_slot *slot)
     }
 }
 
+/* Only the copy to staging memory waits for the device. Packing works on the loader's own memory, and is done by then.
+   */
 static tuff_status finish_batch(const tuff_loader *self, loader_slot *slot)
 {
     TRY(tuff__batch_pack(&self->layout, slot));
@@ -188,6 +193,7 @@ static void finish_unit(tuff_loader *self, const unit *work, tuff_status status,
         return;
     if (slot->status == TUFF_OK && is_wanted(self)) {
         tuff__unlock(&self->lock);
+        /* All units are done, so no other worker touches the slot while the lock is released. */
         const tuff_status finished = finish_batch(self, slot);
         if (finished != TUFF_OK)
             snprintf(slot->message, MESSAGE_SIZE, "%.400s", tuff_error());
@@ -219,6 +225,7 @@ static void process_unit(loader_worker *worker, const unit *work)
     (void)pthread_cond_broadcast(&self->work);
 }
 
+/* In an abandoned loader the last worker frees it, after releasing the lock: nobody else can reach the loader then. */
 static void *run_worker(void *state)
 {
     loader_worker *worker = state;
@@ -306,6 +313,7 @@ static void wait_for_end(tuff_loader *self)
         }
 }
 
+/* Threads that hang in a source are detached, not cancelled: a source may hold locks of the program. */
 bool tuff__workers_stop(tuff_loader *self)
 {
     bool joins[WORKERS_MAX];
@@ -332,6 +340,7 @@ bool tuff__workers_stop(tuff_loader *self)
     return hanging == 0;
 }
 
+/* Waits for units that are being filled: the slots are about to get other batches. */
 tuff_status tuff__workers_pause(tuff_loader *self)
 {
     const struct timespec until = make_deadline(self);

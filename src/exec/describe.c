@@ -5,6 +5,7 @@
 
 static const char *kind_name(const executable *self, const launch *kernel)
 {
+    /* By task_kind. A cumulative sum is named after its op instead, below. */
     static const char *const kinds[] = {"map", "row", "column", "matmul", "", "scatter", "attention", ""};
     if (kernel->kind == LAUNCH_COPY)
         return "copy";
@@ -150,6 +151,7 @@ tuff_status tuff__describe_launch(const executable *self, int index, task_record
     out->kind = kind_name(self, kernel);
     out->phase = launch_phase(self, kernel);
     tuff__text_add(&label, "%s", out->kind);
+    /* These bodies compute one op that no value of the chain stands for. */
     out->op_count = strncmp(kernel->body, "matmul", 6) == 0 || strncmp(kernel->body, "attention", 9) == 0 ||
                     kernel->walk == WALK_SCAN || kernel->kind == LAUNCH_COPY;
     list_ops(kernel, &label, &out->op_count);

@@ -58,6 +58,9 @@ typedef struct merger {
     int row_count; /* rows written */
 } merger;
 
+/* Merging only saves time. A failure that concerns the merged kernel alone is logged, and every launch is then
+   dispatched by itself. Any other, such as a lost device or no host memory, would meet those launches too, and ends the
+   compilation. */
 bool tuff__persistent_give_up(persistent_launches *self, tuff_status why)
 {
     tuff__persistent_free(self);
@@ -67,6 +70,8 @@ bool tuff__persistent_give_up(persistent_launches *self, tuff_status why)
     return true;
 }
 
+/* An environment variable instead of an option, because results do not depend on it: it is for users of a finished
+   program whose driver compiles the merged kernel wrongly or slowly. */
 static bool is_wanted(void)
 {
     const char *setting = getenv("TUFF_PERSISTENT_KERNELS");
@@ -119,6 +124,7 @@ static bool add_buffers(merged_run *run, const command *work, int limit)
     return true;
 }
 
+/* Ends the current run. One that is too short is dropped: its launches stay dispatches of their own. */
 static tuff_status end_run(merger *self)
 {
     if (self->current.count >= LEAST_LAUNCHES) {
@@ -145,6 +151,8 @@ static bool extend_run(merger *self, int index, double seconds, int limit)
     return true;
 }
 
+/* Setup commands are left out: they run only when weights have changed. A launch that does not fit into the current run
+   begins the next one. */
 static tuff_status find_runs(merger *self)
 {
     const uint32_t bindings = self->executable->launches.policy.target.info->max_bindings;
@@ -163,6 +171,8 @@ static tuff_status find_runs(merger *self)
     return end_run(self);
 }
 
+/* Launches with the same source share a function, as the layers of a model do, so that the program stays small and its
+   compilation short. */
 static tuff_status find_function(merger *self, int index)
 {
     const task_record *record = &self->executable->records[index];
@@ -181,6 +191,8 @@ static tuff_status find_function(merger *self, int index)
     return TUFF_OK;
 }
 
+/* All rows have the size that the function with the most buffers needs, so that the kernel finds row i without a
+   search. */
 static tuff_status find_functions(merger *self)
 {
     int most = 0;
@@ -218,12 +230,15 @@ static void add_function(const kernel_function *self, int number, text *out)
     tuff__text_add(out, ", uint local_index%s" UNIT_SEPARATOR, end);
 }
 
+/* Each function is compiled as a text of its own, so the text of the kernel that calls them needs declarations. */
 static void add_declaration(const kernel_function *self, int number, text *out)
 {
     const char *begin, *end = find_parameters(self, &begin);
     tuff__text_add(out, "void launch_%d(%.*s, uint local_index);\n", number, (int)(end - begin), begin);
 }
 
+/* The items of a group run one after the other on one core, which is right only for kernels without barriers: see
+   can_be_function. */
 static void add_call(const kernel_function *self, int number, text *out)
 {
     tuff__text_add(out,
@@ -259,6 +274,7 @@ static tuff_status compose(const merger *self, text *out)
     return tuff__text_status(out);
 }
 
+/* The program of the persistent kernel has the last place, behind those of the launches. */
 static program **program_of(const merger *self)
 {
     return &self->executable->programs[self->executable->command_count];
@@ -292,8 +308,10 @@ static tuff_status add_rows(merger *self, const merged_run *run)
     for (int i = 0; i < run->count; ++i) {
         int32_t *row = self->rows + (size_t)self->row_count++ * (size_t)self->row_size;
         const uint64_t end = begin + members[i].group_count;
+        /* The groups of a run are numbered consecutively, in words of 32 bits. */
         if (end > INT32_MAX)
             return FAIL(TUFF_E_LIMIT, "compile: a persistent kernel would have %" PRIu64 " groups", end);
+        /* Kept for the launches that follow: what an earlier barrier separates from them must be finished, too. */
         needed = members[i].barrier ? begin : needed;
         const int32_t head[ROW_HEAD] = {self->function_of[run->first + i], (int32_t)begin, (int32_t)end,
                                         (int32_t)needed, (int32_t)members[i].words[0]};
@@ -353,6 +371,7 @@ static void add_plain(merger *self, int index)
     made->first[made->command_count++] = index;
 }
 
+/* The order of commands does not change: a dispatch takes the place of the launches that it replaces. */
 static void add_commands(merger *self)
 {
     int at = self->executable->setup_count, row = 0;
@@ -442,6 +461,8 @@ tuff_status tuff__persistent_create(executable *self, const recording_options *o
     return tuff__persistent_give_up(&self->persistent, status) ? TUFF_OK : status;
 }
 
+/* Commands that stay as they are were copied before their programs existed, since launches that are merged need no
+   program of their own. */
 void tuff__persistent_copy_programs(executable *self)
 {
     persistent_launches *made = &self->persistent;

@@ -9,6 +9,8 @@ static compilation_result plan_result(tuff_plan *self)
     return (compilation_result){&self->graph, &self->fusion, &self->passes, &self->executable.launches};
 }
 
+/* The reference device evaluates the nodes of the graph one by one: nothing is fused, lowered or tuned, so that its
+   results can be compared with those of devices where all of that happens. */
 static tuff_status make_reference(tuff_plan *self, tuff_graph *graph)
 {
     self->graph = tuff__simplify(graph, true);
@@ -44,6 +46,7 @@ tuff_status tuff__plan_create(tuff_graph *graph, const tuff_compile_options *opt
     return TUFF_OK;
 }
 
+/* A plan with barriers everywhere is for finding missing barriers, so its launches must stay separate commands. */
 recording_options tuff__plan_recording_options(const tuff_plan *self)
 {
     return (recording_options){.barrier_everywhere = self->barrier_everywhere,
@@ -51,6 +54,8 @@ recording_options tuff__plan_recording_options(const tuff_plan *self)
                                .describes_only = self->describes_only};
 }
 
+/* The tuner may have recorded the executable already (api/tune_plan.c), to learn whether the driver accepts its
+   candidates. */
 tuff_status tuff__plan_record(tuff_plan *self)
 {
     const recording_options options = tuff__plan_recording_options(self);
@@ -91,6 +96,8 @@ static void save_programs(tuff_plan *plan)
                              tuff__nanoseconds() - plan->start_time);
 }
 
+/* The order matters. The observer's thread uses the plan, so it stops first; binaries are saved while the programs
+   still exist; and the observer's memory goes after the executable, which may have come from it. */
 void tuff_plan_destroy(tuff_plan *plan)
 {
     if (plan == NULL)
@@ -109,6 +116,8 @@ void tuff_plan_destroy(tuff_plan *plan)
     tuff__free(plan);
 }
 
+/* Called with the device locked. Executables that keep repacked copies of these arrays see the new version in their
+   next run and refresh the copies. */
 static void mark_assigned_changed(void *state)
 {
     const tuff_plan *plan = state;
@@ -127,6 +136,8 @@ tuff_status tuff__plan_check_run(const char *call, const tuff_plan *plan)
         return FAIL(TUFF_E_USAGE, "%s: the plan is NULL", call);
     if (plan->describes_only)
         return FAIL(TUFF_E_USAGE, "%s: the plan was compiled with describe_only", call);
+    /* Memory of inputs begins as zeros, so such a run would give results; but a program that forgot an input must learn
+       of it. */
     for (int i = 0; i < plan->executable.launches.input_count; ++i)
         if (!plan->written[i])
             return FAIL(TUFF_E_USAGE, "%s: the input \"%s\" %s was never written", call,
@@ -135,6 +146,7 @@ tuff_status tuff__plan_check_run(const char *call, const tuff_plan *plan)
     return TUFF_OK;
 }
 
+/* Only enqueues. The caller waits with tuff_plan_wait, or by reading an output. */
 tuff_status tuff_plan_run(tuff_plan *plan)
 {
     TRY(tuff__plan_check_run("run", plan));

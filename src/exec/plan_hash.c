@@ -5,12 +5,14 @@
 
 #include "exec/executable.h"
 
+/* Chains hashes: each one depends on all before it, so the order of additions is part of the result. */
 static void add_bytes(hash128 *hash, const void *data, size_t size)
 {
     const hash128 parts[] = {*hash, tuff__hash(data, size)};
     *hash = tuff__hash(parts, sizeof parts);
 }
 
+/* The id ties the name to a value. Without it, two inputs of the same shape could change places and keep the hash. */
 static void add_name(hash128 *hash, const char *name, int id)
 {
     add_bytes(hash, name, strlen(name));
@@ -58,6 +60,8 @@ static void add_constant(hash128 *hash, const node *at)
         add_bytes(hash, at->attributes.data, (size_t)tuff_shape_count(value->shape) * tuff_dtype_size(value->dtype));
 }
 
+/* A copy has no kernel whose text could be hashed, so its ends are. Of kernels, self->hash covers text, grid and
+   parameters (record.c). */
 static void add_launch(hash128 *hash, const launch *kernel)
 {
     const int copy[] = {kernel->kind, kernel->copy_from, kernel->copy_to};

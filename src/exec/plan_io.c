@@ -18,6 +18,7 @@ static int value_count(const tuff_plan *plan, direction which)
     return which == INPUT ? plan->executable.launches.input_count : plan->executable.launches.output_count;
 }
 
+/* Both kinds of plans describe their values in structures of their own; everything else here sees only this one. */
 static tuff_plan_value value_at(const tuff_plan *plan, direction which, int index)
 {
     tuff_plan_value value = {.name = NULL};
@@ -46,6 +47,7 @@ static tuff_status check_index(const tuff_plan *plan, direction which, int index
                 count);
 }
 
+/* Searches one by one: plans have few inputs, and programs that write them in every step look up the index once. */
 static int find_by_name(const tuff_plan *plan, direction which, const char *name)
 {
     const int count = value_count(plan, which);
@@ -128,6 +130,7 @@ static tuff_status find_whole(const tuff_plan *plan, direction which, const char
 static tuff_status check_part(const tuff_plan_value *value, direction which, uint64_t offset, size_t size)
 {
     const size_t element = tuff_dtype_size(value->dtype);
+    /* Not offset + size > value->size, whose sum could overflow. */
     if (offset > value->size || size > value->size - offset)
         return FAIL(TUFF_E_USAGE, "%s: %zu bytes at offset %llu are not inside \"%.200s\", which is %s %s, %llu bytes",
                     actions[which], size, (unsigned long long)offset, value->name, tuff_dtype_name(value->dtype),
@@ -150,6 +153,7 @@ tuff_status tuff_plan_write_at(tuff_plan *plan, int index, uint64_t offset, cons
     TRY(check_index(plan, INPUT, index));
     const tuff_plan_value value = value_at(plan, INPUT, index);
     TRY(check_part(&value, INPUT, offset, size));
+    /* Writing no bytes does not count as writing the input, unless it has none. */
     if (size == 0 && value.size > 0)
         return TUFF_OK;
     if (plan->reference != NULL)

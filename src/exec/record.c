@@ -20,6 +20,8 @@ static buffer_binding make_binding(const launch_list *list, const memory_buffer 
         .buffer = tuff__storage_buffer(memory->storage), .offset = start, .size = (end > whole ? whole : end) - start};
 }
 
+/* Binding 0 is the block with the parameters of all launches, so that launches which differ only in parameters share a
+   program. */
 static void bind_buffers(const executable *self, const launch *kernel, command *into)
 {
     into->bindings[0] = (buffer_binding){.buffer = tuff__storage_buffer(self->parameters),
@@ -127,6 +129,7 @@ static tuff_status prepare_programs(executable *self, bool with_merged)
     return complete ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+/* failed_task is set before the call and cleared after it, so that the tuner knows which configuration to give up. */
 static tuff_status get_program(executable *self, const recording_options *options, int index)
 {
     const program_request request = make_request(self, index);
@@ -138,6 +141,8 @@ static tuff_status get_program(executable *self, const recording_options *option
     return TUFF_OK;
 }
 
+/* Programs that the preparation could not make are requested again, one by one, which reports the error together with
+   its task. A hook must be called before each program, so these are never prepared together. */
 static tuff_status get_programs(executable *self, const recording_options *options, bool with_merged)
 {
     if (options->before_program == NULL)
@@ -164,6 +169,8 @@ command *tuff__executable_run_commands(const executable *self, int *count)
     return merged->commands != NULL ? merged->commands : self->commands + self->setup_count;
 }
 
+/* The driver counts the dispatches of one recording. In that of a run, setup's commands are missing, and a persistent
+   dispatch stands for several launches, none of which can be blamed alone. */
 int tuff__executable_refused_launch(const executable *self, const recording *recorded, bool *was_merged)
 {
     *was_merged = false;
@@ -262,6 +269,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
         return TUFF_OK;
     if (tuff__device_describes_only(self->launches.device)) /* since another thread said so */
         return FAIL(TUFF_E_USAGE, "compile: the device only describes plans (tuff_device_set_describe_only)");
+    /* Memory cannot be empty, but a plan without parameters must have something to bind. */
     const uint64_t size = block->count == 0 ? 4 : (uint64_t)block->count * sizeof *block->data;
     TRY(tuff__storage_create(self->launches.device, size, false, &self->parameters));
     if (block->count > 0)
@@ -269,6 +277,7 @@ static tuff_status build_commands(executable *self, const recording_options *opt
     for (int i = 0; i < self->command_count; ++i)
         if (self->commands[i].kind == COMMAND_DISPATCH)
             bind_buffers(self, &self->launches.launches[i], &self->commands[i]);
+    /* Before get_programs: launches that were merged need no programs of their own. */
     if (options->merges_launches)
         TRY(tuff__persistent_create(self, options));
     TRY(get_programs(self, options, false));
@@ -313,6 +322,7 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     static const recording_options defaults;
     options = options == NULL ? &defaults : options;
     self->command_count = drop_empty_launches(self);
+    /* Launches that make kept copies of weights come first in the list. */
     while (self->setup_count < self->command_count && self->launches.launches[self->setup_count].setup)
         ++self->setup_count;
     self->hash = (hash128){0};
@@ -336,6 +346,7 @@ tuff_status tuff__executable_record(executable *self, const recording_options *o
     return self->setup_count == self->command_count ? TUFF_OK : record_merged_run(self, options->barrier_everywhere);
 }
 
+/* Recordings go first: destroying one waits for its runs, which use everything else. */
 void tuff__executable_free(executable *self)
 {
     tuff__recording_destroy(self->launches.device, self->setup);
@@ -399,6 +410,7 @@ tuff_status tuff__executable_submit(executable *self, recording *recorded, void 
     const tuff_status status = tuff__submit_prepared(
         self->launches.device, &(prepared_submission){self->setup, recorded, needs_setup, end_replay, &context},
         &submitted);
+    /* The copies were not made, so the next submission must try again. */
     for (int i = 0; i < self->launches.copy_count && status != TUFF_OK && submitted == self->setup; ++i)
         self->versions[i] = 0;
     if (last != NULL)

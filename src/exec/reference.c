@@ -61,6 +61,7 @@ static void find_last_uses(reference_plan *plan)
         plan->values[graph->assigns[i]->id].last_use = graph->node_count;
 }
 
+/* The graph belongs to the executor only after success. */
 tuff_status tuff__reference_create(tuff_graph *graph, reference_plan **out)
 {
     TRY(tuff_graph_status(graph));
@@ -100,6 +101,8 @@ static tuff_status ensure_values(reference_plan *plan, const node *at)
     return values->value && (values->error || !plan->computes_bounds) ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+/* Inputs are numbered in the order in which they were built. There is no table of them: plans of the reference device
+   check results, and are not fast in anything. */
 static const node *input_at(const reference_plan *plan, int index)
 {
     for (int i = 0; i < plan->graph->node_count; i++)
@@ -347,6 +350,7 @@ static void release_finished(reference_plan *plan, const node *after)
         if (plan->values[input->id].last_use == after->id && !is_kept(plan, input))
             release_values(&plan->values[input->id]);
     }
+    /* Nothing reads the value: it is released right after the node that computed it. */
     if (plan->values[after->id].last_use == after->id && !is_kept(plan, after))
         release_values(&plan->values[after->id]);
 }
@@ -377,6 +381,7 @@ static tuff_status run(reference_plan *plan)
     return TUFF_OK;
 }
 
+/* Runs of one device exclude each other, as on a queue, whichever thread starts them. */
 tuff_status tuff__reference_run(reference_plan *plan)
 {
     TRY(check_inputs_written(plan));
@@ -421,6 +426,7 @@ tuff_status tuff__reference_read_double(reference_plan *plan, const char *name, 
     return TUFF_OK;
 }
 
+/* Bounds take a second block of doubles for each value, so they are freed as soon as nobody wants them. */
 void tuff__reference_enable_bounds(reference_plan *plan, bool enabled)
 {
     plan->computes_bounds = enabled;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where ranges are bound (Vulkan), a range must begin at a multiple of the device's alignment, and the kernel adds the
+   rest as its element offset. Where whole memory is bound (OpenCL), the kernel adds all of the offset. */
 uint64_t tuff__binding_offset(const launch_list *list, uint64_t offset)
 {
     if (!list->policy.target.binds_ranges)
@@ -76,6 +78,8 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
     return tuff__assemble(&request, out);
 }
 
+/* One buffer more than the chain has: the parameters of all launches. The two words are the index of this launch's
+   first parameter and the number of the first group, if the driver splits the dispatch. */
 program_request tuff__launch_request(const launch *kernel, const char *name, const char *source)
 {
     return (program_request){.name = name,

@@ -7,8 +7,10 @@
 #include "base/alloc.h"
 #include "base/thread.h"
 
+/* Levels of nesting: more than any file of tuff has. It bounds the recursion of the parser. */
 #define DEPTH_LIMIT 8
 
+/* jansson reports a lack of memory like any other fault, so the allocator takes a note, in the thread that failed. */
 static pthread_once_t installed = PTHREAD_ONCE_INIT;
 static _Thread_local bool out_of_memory;
 
@@ -36,6 +38,7 @@ tuff_status tuff__json_failure(const char *reason)
                          : FAIL(TUFF_E_USAGE, "%s", reason);
 }
 
+/* jansson knows the rules of UTF-8, so a string that it refuses to hold is not valid. */
 tuff_status tuff__json_check_string(const char *source, const char *reason)
 {
     tuff__json_begin();
@@ -118,6 +121,7 @@ tuff_status tuff__json_parse(const char *source, size_t size, json_t **out)
     return TUFF_OK;
 }
 
+/* The callback of jansson's printer; a failure stops it. */
 static int append(const char *bytes, size_t size, void *out)
 {
     text *target = out;

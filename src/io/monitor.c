@@ -32,6 +32,8 @@ struct tuff_monitor {
     text record;   /* of the current call; kept to reuse its memory */
 };
 
+/* Names become columns of CSV, members of JSON and tags of TensorBoard; what breaks one format is refused in all, so
+   that a program can change the format freely. */
 static tuff_status check_name(const tuff_monitor_options *options, int index)
 {
     const char *name = options->names[index];
@@ -131,6 +133,8 @@ static tuff_status make_event_path(const char *folder, text *out)
     return tuff__text_status(out);
 }
 
+/* O_APPEND makes each write go to the end as it is at that time, which is what truncation after a failed record relies
+   on. */
 static tuff_status open_file(tuff_monitor *self, const tuff_monitor_options *options)
 {
     const bool is_new = options->format == TUFF_MONITOR_TENSORBOARD;
@@ -230,6 +234,7 @@ tuff_monitor *tuff_monitor_open(const tuff_monitor_options *options)
     return NULL;
 }
 
+/* An unknown name is an error, because CSV has no column for it. A missing one leaves its column empty. */
 static tuff_status check_scalars(const tuff_monitor *self, const tuff_scalar *scalars, int count)
 {
     if (!self || count < 0 || (count > 0 && !scalars))
@@ -245,6 +250,8 @@ static tuff_status check_scalars(const tuff_monitor *self, const tuff_scalar *sc
     return TUFF_OK;
 }
 
+/* Nothing is buffered here and nothing is flushed to the disk: records survive a crash of the program, not necessarily
+   one of the machine. */
 tuff_status tuff_monitor_write(tuff_monitor *monitor, int64_t step, const tuff_scalar *scalars, int count)
 {
     TRY(check_scalars(monitor, scalars, count));
@@ -258,6 +265,7 @@ tuff_status tuff_monitor_close(tuff_monitor *monitor)
     tuff_status status = TUFF_OK;
     if (!monitor)
         return TUFF_OK;
+    /* An interrupted close has released the descriptor: closing again could hit a file of another thread. */
     if (monitor->fd >= 0 && tuff__file.close(monitor->fd) && errno != EINTR)
         status = tuff__fail_errno("close", monitor->path);
     for (int i = 0; i < monitor->names.count; i++)

@@ -21,6 +21,7 @@ static void add_number(text *out, double value, bool json)
         tuff__text_add(out, "%s", json ? "null" : isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
 
+/* Quotes as in RFC 4180, and only names that need it, because simple readers split lines at commas. */
 static void add_csv_name(text *out, const char *name)
 {
     if (!strpbrk(name, ",\"")) {
@@ -51,6 +52,7 @@ static const tuff_scalar *find_scalar(const tuff_scalar *scalars, int count, con
     return NULL;
 }
 
+/* The columns were fixed when the file was opened. A scalar that this record lacks is an empty field. */
 static void add_csv_line(text *out, const monitor_names *names, int64_t step, const tuff_scalar *scalars, int count)
 {
     tuff__text_add(out, "%" PRId64, step);
@@ -78,6 +80,7 @@ static void add_json_line(text *out, int64_t step, const tuff_scalar *scalars, i
 /* Wire types of protocol buffers. */
 enum { VARINT = 0, FIXED_64 = 1, BYTES = 2, FIXED_32 = 5 };
 
+/* Seven bits a byte, the lowest first; the highest bit says that more follow. */
 static void put_varint(text *out, uint64_t value)
 {
     for (; value >= 128; value >>= 7)
@@ -90,6 +93,7 @@ static void put_tag(text *out, int field, int type)
     put_varint(out, (uint64_t)(field << 3 | type));
 }
 
+/* Texts, bytes and nested messages are encoded alike: their length, then their content. */
 static void put_string(text *out, int field, const char *bytes, size_t size)
 {
     put_tag(out, field, BYTES);
@@ -209,6 +213,8 @@ static int64_t parse_step(tuff_monitor_format format, const char *line)
     return end == line ? INT64_MIN : step;
 }
 
+/* A last line without its newline is torn and is cut off, too. Events are never cut: the next file says which steps of
+   older files it replaces (begin_events). */
 size_t tuff__monitor_find_cut(tuff_monitor_format format, const char *data, size_t size, int64_t first_step)
 {
     for (size_t at = 0; at < size;) {

@@ -20,9 +20,12 @@ static const struct {
 };
 #define DTYPE_COUNT ((int)(sizeof dtypes / sizeof dtypes[0]))
 
+/* Dtypes of the format that tuff lacks. They are told from unknown ones, so that a message says whether the library or
+   the file is at fault. */
 static const char *const unsupported_dtypes[] = {"U64",     "I16",     "U16", "F8_E4M3", "F8_E5M2",     "F8_E8M0",
                                                  "F6_E2M3", "F6_E3M2", "F4",  "C64",     "F8_E4M3FNUZ", "F8_E5M2FNUZ"};
 
+/* Values in files are little-endian and are used where they lie, so other machines would have to swap all of them. */
 tuff_status tuff__safetensors_check_byte_order(void)
 {
     const unsigned one = 1;
@@ -31,6 +34,7 @@ tuff_status tuff__safetensors_check_byte_order(void)
     return TUFF_OK;
 }
 
+/* A dtype that the format lacks gets the last rank; such tensors are refused before they are sorted. */
 int tuff__safetensors_dtype_rank(tuff_dtype dtype)
 {
     int rank = 0;
@@ -108,6 +112,7 @@ static tuff_status check_entry_size(file_entry *entry)
     return TUFF_OK;
 }
 
+/* Exactly three members: whatever another one means, ignoring it could give wrong values. */
 static tuff_status read_entry(tuff_file *file, const char *name, const json_t *value, size_t order, file_entry *entry)
 {
     const json_t *dtype = json_object_get(value, "dtype"), *shape = json_object_get(value, "shape");
@@ -124,6 +129,7 @@ static tuff_status read_entry(tuff_file *file, const char *name, const json_t *v
     return check_entry_size(entry);
 }
 
+/* Called at most once for a file, because the parser rejects duplicate names. */
 static tuff_status read_metadata(tuff_file *file, json_t *value)
 {
     if (!json_is_object(value))
@@ -147,6 +153,7 @@ static tuff_status read_metadata(tuff_file *file, json_t *value)
     return TUFF_OK;
 }
 
+/* The count includes the metadata, if there are any, so the arrays may be longer than needed by one. */
 static tuff_status read_object(tuff_file *file, json_t *object)
 {
     size_t count = json_object_size(object), order = 0;
@@ -166,6 +173,8 @@ static tuff_status read_object(tuff_file *file, json_t *object)
     return TUFF_OK;
 }
 
+/* Empty tensors may share a position. They keep the order of the header, so that the same file always lists the same.
+   */
 static int compare_positions(const void *left, const void *right)
 {
     const file_entry *a = left, *b = right;

@@ -9,6 +9,8 @@
 #include "base/checked.h"
 #include "base/file/file.h"
 
+/* In bytes. Programs may load any tensor with vector instructions; the file itself only aligns the whole of the data.
+   */
 #define DATA_ALIGNMENT 16
 
 /* Source of the bytes of a file: an open file, or memory if reader is NULL. */
@@ -50,6 +52,7 @@ static tuff_status read_prefix(source *from, size_t *out)
     return TUFF_OK;
 }
 
+/* The text is freed at once: what outlives it, names and metadata, is copied to the file's arena. */
 static tuff_status read_header(tuff_file *file, source *from)
 {
     size_t size = 0;
@@ -82,12 +85,15 @@ static tuff_status allocate_data(tuff_file *file)
     for (int i = 0; i < file->count; i++) {
         tuff_file_tensor *tensor = &file->entries[i].tensor;
         place += (DATA_ALIGNMENT - place % DATA_ALIGNMENT) % DATA_ALIGNMENT;
+        /* The place of an empty tensor may lie behind the end of the block. */
         tensor->data = file->data + (tensor->size ? place : 0);
         place += (size_t)tensor->size;
     }
     return TUFF_OK;
 }
 
+/* Entries are sorted by position and tile the data, so reading one after the other reads the file once, from front to
+   back. */
 static tuff_status read_data(tuff_file *file, source *from)
 {
     TRY(allocate_data(file));
@@ -175,6 +181,7 @@ tuff_status tuff_file_find(const tuff_file *file, const char *name, tuff_file_te
         return FAIL(TUFF_E_USAGE, "tuff_file_find: an argument is NULL");
     file_entry **found = NULL;
     if (file->count)
+        /* `names` is sorted by name, `entries` by position in the file. */
         found = bsearch(name, file->names, (size_t)file->count, sizeof *file->names, compare_with_name);
     if (!found)
         return FAIL(TUFF_E_USAGE, "tuff_file_find: the file has no tensor \"%.100s\"", name);

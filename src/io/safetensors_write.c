@@ -42,6 +42,8 @@ static tuff_status check_tensor(const tuff_file_tensor *tensor)
     return TUFF_OK;
 }
 
+/* Wider elements come first, so that every tensor is aligned to the size of its elements without padding; names break
+   ties. The format's own writer sorts in the same way. */
 static int compare_tensors(const void *left, const void *right)
 {
     const tuff_file_tensor *const *a = left, *const *b = right;
@@ -49,6 +51,7 @@ static int compare_tensors(const void *left, const void *right)
     return rank ? rank : strcmp((*a)->name, (*b)->name);
 }
 
+/* Sorts pointers: the caller's list stays as it is. */
 static tuff_status make_layout(const tuff_file_tensor *tensors, int count, file_layout *out)
 {
     out->tensors = tuff__calloc((size_t)count, sizeof *out->tensors);
@@ -156,6 +159,7 @@ static tuff_status make_header(const file_layout *layout, const char *const *key
     return status;
 }
 
+/* All parts go in one call, which writes another file and then renames it: a reader sees the old or the new file. */
 static tuff_status write_file(const char *path, const text *header, const file_layout *layout)
 {
     unsigned char prefix[SAFETENSORS_PREFIX_SIZE];

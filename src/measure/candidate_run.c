@@ -23,6 +23,7 @@ struct candidate_run {
     uint64_t expected; /* nanoseconds of one run; 0: not known */
 };
 
+/* Recordings name memory and repeats, so none survives a change of either. */
 static void drop_recordings(candidate_run *self)
 {
     for (int i = 0; i < COLD_PLACES; ++i) {
@@ -97,6 +98,7 @@ static tuff_status poison_scratch(const launch_list *list)
     return TUFF_OK;
 }
 
+/* The order is fixed: memory is planned before it is poisoned, and poisoned before setup copies weights into it. */
 static tuff_status build(candidate_run *self, test_buffers *buffers)
 {
     TRY(tuff__test_buffers_place(buffers, &self->executable.launches));
@@ -143,6 +145,7 @@ static void set_timeout(const candidate_run *self, uint64_t expected)
 {
     const uint64_t least =
         tuff__device_info(self->device)->device_class == TUFF_DEVICE_CPU ? UINT64_C(10000000000) : UINT64_C(2000000000);
+    /* Generous, because a candidate may be many times slower than the default and still be worth a time. */
     const uint64_t wanted = 50 * expected;
     tuff__device_set_timeout(self->device, expected == 0 ? 0 : wanted > least ? wanted : least);
 }
@@ -192,6 +195,7 @@ static uint64_t partial_groups(const candidate_run *self, uint64_t groups)
     return part > wave ? part : wave < groups ? wave : groups;
 }
 
+/* Runs the first groups of each kernel, and predicts the time of all in proportion. */
 static tuff_status time_part(candidate_run *self, command *part, uint64_t *stamps, int count, double *predicted)
 {
     recording *made = NULL;
@@ -209,6 +213,8 @@ static tuff_status time_part(candidate_run *self, command *part, uint64_t *stamp
     return status;
 }
 
+/* A bad candidate could run for minutes, or into the watchdog of a display driver. A sixteenth of it shows that in
+   time. A library's first call compiles, so it runs twice, and only the second call counts. */
 tuff_status tuff__candidate_run_probe(candidate_run *self, uint64_t default_time, uint64_t *nanoseconds)
 {
     const int count = self->executable.command_count - self->executable.setup_count;
@@ -240,6 +246,7 @@ bool tuff__candidate_run_is_cold(const candidate_run *self)
     return self->places > 1;
 }
 
+/* A kernel that does nothing, or whose driver lost it, must not win. */
 bool tuff__candidate_run_is_too_fast(const candidate_run *self, uint64_t nanoseconds)
 {
     const tuff_device_info *info = tuff__device_info(self->device);
@@ -272,6 +279,7 @@ tuff_status tuff__candidate_run_time(candidate_run *self, int count, uint64_t li
             TRY(set_repeats(self, wanted > MAX_REPEATS ? MAX_REPEATS : (int)wanted));
             TRY(time_once(self, &nanoseconds[i]));
         }
+        /* Far slower than the best already: more runs would not change the verdict. */
         for (int k = i + 1; k < count && limit > 0 && nanoseconds[i] > limit; ++k)
             nanoseconds[k] = nanoseconds[i];
         if (limit > 0 && nanoseconds[i] > limit)

@@ -95,6 +95,8 @@ static tuff_status record_kernel(peak *self, const text *source, uint32_t local,
     return tuff__recording_create(self->device, &dispatch, 1, true, true, &self->timed);
 }
 
+/* The operands come from memory, so that no compiler can compute the result, and every item stores its sum, so that
+   none can drop the loop. */
 static tuff_status make_fma(peak *self, const tuff_device_info *info)
 {
     const float factors[] = {0.75f, 0.25f};
@@ -170,6 +172,7 @@ tuff_status tuff__peak_run(peak *self, int count)
     return tuff__wait(self->device);
 }
 
+/* Without timestamps of the device, the host's time is taken, which includes the launch. */
 tuff_status tuff__peak_time(peak *self, uint64_t *nanoseconds)
 {
     uint64_t passed;
@@ -212,6 +215,8 @@ static tuff_status run_until_steady(peak *self, uint64_t longest)
     }
 }
 
+/* Called before each use. Only the first call has to find out how fast the device gets; later ones wait until it is
+   that fast again. */
 tuff_status tuff__peak_warm(peak *self, uint64_t longest)
 {
     uint64_t least = UINT64_MAX;
@@ -233,6 +238,7 @@ tuff_status tuff__peak_warm(peak *self, uint64_t longest)
     return TUFF_OK;
 }
 
+/* Work per second: least is in nanoseconds. */
 double tuff__peak_measured(const peak *self)
 {
     return self->least > 0 ? self->work / (double)self->least * 1e9 : 0;

@@ -37,6 +37,7 @@ static tuff_status add_step(const char *name, void *state)
     return TUFF_OK;
 }
 
+/* Latest first. */
 static int compare_steps(const void *left, const void *right)
 {
     const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -71,6 +72,8 @@ static tuff_status remove_step(const char *path, int64_t step)
     return status;
 }
 
+/* Later steps come from an earlier run that this one repeats. They are neither counted nor removed: the user may have
+   gone back on purpose. */
 static tuff_status remove_old_steps(const char *path, int64_t step, int keep)
 {
     step_list list = {0};
@@ -85,6 +88,7 @@ static tuff_status remove_old_steps(const char *path, int64_t step, int keep)
     return status;
 }
 
+/* The additional name is a hard link where the file system has them, so that the state is written only once. */
 static tuff_status keep_as(const char *path, const char *format, int64_t step)
 {
     text name = {0};
@@ -96,6 +100,7 @@ static tuff_status keep_as(const char *path, const char *format, int64_t step)
     return status;
 }
 
+/* The new name exists before old files are removed, so that at any time at least `keep` steps can be loaded. */
 tuff_status tuff__rotate_checkpoints(const char *path, int64_t step, int keep, bool best)
 {
     if (best)

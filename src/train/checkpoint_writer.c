@@ -62,6 +62,7 @@ static tuff_status request_piece(tuff_checkpoint_writer *self, const tuff_array 
     return tuff__staging_download(self->pieces[number % 2], &move, 1);
 }
 
+/* The next piece is requested before this one has arrived, so that the device copies while the host does. */
 static tuff_status download(tuff_checkpoint_writer *self, const tuff_array *copy, void *host)
 {
     const uint64_t size = tuff_array_size(copy);
@@ -89,6 +90,7 @@ static tuff_status save_state(tuff_checkpoint_writer *self)
     return tuff__rotate_checkpoints(self->path, self->options.step, self->options.keep, self->options.best);
 }
 
+/* Errors are kept per thread, so the message is copied for the thread that waits. */
 static void *run_save(void *user)
 {
     tuff_checkpoint_writer *self = user;
@@ -121,6 +123,7 @@ static void destroy_pieces(tuff_checkpoint_writer *self)
     }
 }
 
+/* Creates only those that are missing: a failed save destroys them. */
 static tuff_status create_pieces(tuff_checkpoint_writer *self)
 {
     for (int i = 0; i < 2; i++)
@@ -129,6 +132,8 @@ static tuff_status create_pieces(tuff_checkpoint_writer *self)
     return TUFF_OK;
 }
 
+/* The copies live as long as the writer: in the middle of a training run, a save must not fail because memory has
+   become short. */
 static tuff_status make_copies(tuff_checkpoint_writer *self)
 {
     state_list state;
@@ -215,6 +220,8 @@ static void start_thread(tuff_checkpoint_writer *self)
         (void)run_save(self);
 }
 
+/* The copies are enqueued behind the runs submitted so far and before any later one, so the file has the state of
+   exactly this step. */
 static tuff_status begin_save(tuff_checkpoint_writer *self, const char *path, const tuff_checkpoint_options *options)
 {
     TRY(copy_request(self, path, options));
@@ -226,6 +233,7 @@ static tuff_status begin_save(tuff_checkpoint_writer *self, const char *path, co
     return self->is_saving ? TUFF_OK : tuff_checkpoint_writer_wait(self);
 }
 
+/* There is one save at a time: this waits for the one before, and returns its error if it failed. */
 tuff_status tuff_checkpoint_writer_save(tuff_checkpoint_writer *self, const char *path,
                                         const tuff_checkpoint_options *options)
 {

@@ -24,6 +24,8 @@ static tuff_status check_mask(const parameter *item, tuff_graph *graph, tuff_ten
     return TUFF_OK;
 }
 
+/* The program's function is called once, while the graph is built. It returns tensors, so what they select is decided
+   on the device in every step. */
 static tuff_status choose_masks(const tuff_optimizer *optimizer, tuff_graph *graph,
                                 const tuff_optimizer_tensors *tensors, tuff_tensor *const *gradients,
                                 tuff_tensor **masks)
@@ -58,6 +60,7 @@ tuff_status tuff__choose_masks(const tuff_optimizer *optimizer, tuff_graph *grap
     return *out ? choose_masks(optimizer, graph, tensors, gradients, *out) : TUFF_E_OOM_HOST;
 }
 
+/* [rows] becomes [rows, 1, ...], which broadcasts along each row. */
 tuff_tensor *tuff__broadcast_row_mask(tuff_tensor *mask, int rank)
 {
     if (!mask || tuff_tensor_shape(mask).rank == 0)
@@ -68,6 +71,7 @@ tuff_tensor *tuff__broadcast_row_mask(tuff_tensor *mask, int rank)
     return tuff_reshape(mask, shape);
 }
 
+/* State that the rows of a parameter share changes if any of them is updated. */
 tuff_tensor *tuff__any_row_mask(tuff_tensor *mask)
 {
     const int all = 0;
@@ -109,6 +113,7 @@ static int64_t entries_of(tuff_tensor *mask)
     return tuff_shape_count(tuff_tensor_shape(mask));
 }
 
+/* Searches one by one: programs have few distinct masks, often a single one. */
 static int find_part(const mask_table *self, tuff_tensor *mask)
 {
     int index = self->part_count - 1;
@@ -143,6 +148,7 @@ static void add_parts(mask_table *self)
     }
 }
 
+/* Rows are whole blocks (add_parts), so a block's first element tells its row. */
 static void set_entries(const mask_table *self, const parameter *item, tuff_tensor *mask)
 {
     const bool by_row = tuff_tensor_shape(mask).rank > 0;
@@ -153,6 +159,7 @@ static void set_entries(const mask_table *self, const parameter *item, tuff_tens
         self->entries[first + i] = begin + (int32_t)(i * self->block / row);
 }
 
+/* Elements in gaps between parameters keep entry 0, the constant true. They are zero, and updates leave them so. */
 static tuff_tensor *gather_mask(mask_table *self)
 {
     const parameter_slab *slab = &self->optimizer->parameters->slabs[self->slab_range->slab];

@@ -34,6 +34,8 @@ static tuff_status add_region(tuff_optimizer *self, int index)
     return TUFF_OK;
 }
 
+/* Frozen regions belong to no slab range. The gradients of a slab reach from its first region that is trained to its
+   last. */
 static tuff_status make_slab_ranges(tuff_optimizer *self)
 {
     const tuff_parameters *parameters = self->parameters;
@@ -147,6 +149,7 @@ static tuff_status make_scalars(tuff_optimizer *self)
     TRY(make_array(self, TUFF_I32, TUFF_SCALAR, &self->counter));
     if (options->schedule == TUFF_SCHEDULE_PROGRAM)
         TRY(make_scalar(self, options->learning_rate, &self->rate));
+    /* Accumulating and skipping make batches and steps different numbers. Otherwise one counter serves for both. */
     if (options->accumulate > 1 || options->loss_scaling)
         TRY(make_array(self, TUFF_I32, TUFF_SCALAR, &self->batches));
     if (options->loss_scaling) {
@@ -191,6 +194,8 @@ tuff_optimizer *tuff_optimizer_create(tuff_parameters *parameters, const tuff_op
     return self;
 }
 
+/* The view of the weights is owned; the slab itself, which is used if the range is all of it, belongs to the
+   parameters. */
 static void destroy_slab_range(slab_range *range)
 {
     for (int i = 0; i < MOMENTS_MAX; i++)
@@ -201,6 +206,7 @@ static void destroy_slab_range(slab_range *range)
         tuff_array_destroy(range->weights);
 }
 
+/* Uses the parameters, which must still exist. Views go before the arrays in which they lie. */
 void tuff_optimizer_destroy(tuff_optimizer *optimizer)
 {
     if (!optimizer)

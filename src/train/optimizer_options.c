@@ -108,6 +108,7 @@ static tuff_status check_loss_scaling(const tuff_loss_scaling *o)
     return TUFF_OK;
 }
 
+/* The defaults of PyTorch's GradScaler: 2^16, factors 2 and 1/2, 2000 steps; the limits of the scale are added. */
 static tuff_status complete_loss_scaling(tuff_optimizer *self)
 {
     tuff_loss_scaling *o = &self->loss_scaling;
@@ -125,6 +126,7 @@ static tuff_status complete_loss_scaling(tuff_optimizer *self)
     return check_loss_scaling(o);
 }
 
+/* Groups without options get the defaults. Weight decay 0 means the optimizer's own, so a negative one means none. */
 static tuff_status complete_groups(tuff_optimizer *self)
 {
     const tuff_optimizer_options *o = &self->options;
@@ -150,6 +152,8 @@ static tuff_status complete_groups(tuff_optimizer *self)
     return TUFF_OK;
 }
 
+/* In this order, because defaults depend on each other: the rule's come before general ones, and the elementwise rate
+   is by default the learning rate. */
 tuff_status tuff__complete_options(tuff_optimizer *self, const tuff_optimizer_options *given)
 {
     tuff_optimizer_options *out = &self->options;

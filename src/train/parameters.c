@@ -62,6 +62,7 @@ static void close_slab(tuff_parameters *self, int placed)
         self->regions[last->region_end - 1].end = last->total;
 }
 
+/* `placed` counts the parameters placed so far: those of the new slab begin there in `order`. */
 static tuff_status open_slab(tuff_parameters *self, int placed)
 {
     close_slab(self, placed);
@@ -183,6 +184,7 @@ static tuff_status choose_groups(tuff_parameters *self, const char *const *patte
     return TUFF_OK;
 }
 
+/* The count grows with each name, so that tuff_parameters_destroy can free a set that is incomplete. */
 static tuff_status copy_specs(tuff_parameters *self, const tuff_parameter_spec *specs, int count)
 {
     self->items = tuff__calloc((size_t)count, sizeof *self->items);
@@ -248,6 +250,7 @@ tuff_parameters *tuff__parameters_create(tuff_device *device, const tuff_paramet
     return lay_out_and_allocate(self, status, limit);
 }
 
+/* Copies the numbers of the groups, because the patterns that chose them are not kept. */
 tuff_parameters *tuff__parameters_like(const tuff_parameters *source)
 {
     tuff_parameter_spec *specs = tuff__calloc((size_t)source->count, sizeof *specs);

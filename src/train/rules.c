@@ -23,6 +23,8 @@ static tuff_tensor *scaled_or_constant(tuff_tensor *x, double factor)
     return factor == 1 ? x : factor == 0 ? tuff__f32(x, 0) : tuff__scaled(x, factor);
 }
 
+/* Nests selections, from the last region to the first. Neighbours with the same value need none, so that a model with
+   one group computes no selection at all. */
 tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *values)
 {
     const region *regions = self->optimizer->parameters->regions;
@@ -43,6 +45,7 @@ tuff_tensor *tuff__select_by_region(const update *self, tuff_tensor *const *valu
     return result;
 }
 
+/* Equal factors share one tensor, by which tuff__select_by_region recognizes them. */
 tuff_tensor *tuff__scale_by_region(const update *self, tuff_tensor *scalar, region_factor factor)
 {
     const region *regions = self->optimizer->parameters->regions + self->slab_range->region;
@@ -61,6 +64,7 @@ double tuff__region_rate(const tuff_optimizer *optimizer, const region *at)
     return optimizer->groups[at->group].rate_factor;
 }
 
+/* By default only matrices decay: biases and the gains of norms have no reason to be small. */
 static double region_decay(const tuff_optimizer *optimizer, const region *at)
 {
     return at->has_matrices || optimizer->options.decay_all ? optimizer->groups[at->group].weight_decay : 0;
@@ -71,6 +75,7 @@ double tuff__region_rate_decay(const tuff_optimizer *optimizer, const region *at
     return tuff__region_rate(optimizer, at) * region_decay(optimizer, at);
 }
 
+/* Known when the graph is built, so that no kernel multiplies by a decay of 0. */
 static bool decays(const update *self)
 {
     for (int i = self->slab_range->region; i < self->slab_range->region_end; i++)
@@ -79,6 +84,7 @@ static bool decays(const update *self)
     return false;
 }
 
+/* Loshchilov & Hutter 2019: the decay acts on the weights directly, and does not pass through the moments. */
 tuff_tensor *tuff__decoupled_decay(const update *self)
 {
     if (!decays(self))
@@ -160,6 +166,7 @@ static tuff_tensor *sign(tuff_tensor *x)
     return tuff_where(tuff_less(zero, x), tuff__f32(x, 1), tuff_where(tuff_less(x, zero), tuff__f32(x, -1), zero));
 }
 
+/* Chen et al. 2023: the sign of one blend, while the moment keeps another. */
 static tuff_tensor *update_lion(update *self)
 {
     const tuff_optimizer_options *options = &self->optimizer->options;

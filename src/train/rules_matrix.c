@@ -12,6 +12,7 @@ static tuff_tensor *sum_of_squares(tuff_tensor *x)
     return tuff_sum(tuff_mul(flat, flat), &all, 1, false);
 }
 
+/* Multiplies by the inverse of the number of terms, which is a constant of the graph: a division costs more. */
 static tuff_tensor *mean_along(tuff_tensor *x, int axis, bool keep)
 {
     const int64_t terms = tuff_tensor_shape(x).extent[axis];
@@ -88,6 +89,8 @@ tuff_tensor *tuff__update_adafactor(update *self)
     tuff_tensor *direction = adafactor_direction(&state), *weights = self->weights;
     tuff_tensor *rate =
         tuff__scaled(tuff_min(self->rate, tuff_rsqrt(t)), tuff__region_rate(self->optimizer, self->region));
+    /* The root mean square of the change is limited to 1, then made relative to that of the weights, which counts as at
+       least 1e-3 so that weights of zero can leave it. */
     tuff_tensor *clipped = tuff_div(rate, tuff_max(one, root_mean_square(direction)));
     tuff_tensor *size = tuff_mul(clipped, tuff_max(tuff__f32(t, 1e-3), root_mean_square(weights)));
     if (decay > 0)
@@ -136,6 +139,8 @@ tuff_tensor *tuff__update_muon(update *self)
         tuff_tensor *matrix = orthogonal(tuff__slab_part(ahead, at, TUFF_SHAPE(rows, columns)));
         const double outputs = (double)(inputs_first ? columns : rows),
                      inputs = (double)(inputs_first ? rows : columns);
+        /* Jordan's factor for matrices with more outputs than inputs; whether rows or columns are the outputs depends
+           on the program's layout. */
         const double factor = sqrt(outputs > inputs ? outputs / inputs : 1);
         tuff__slab_add(&changes, factor != 1 ? tuff__scaled(matrix, factor) : matrix, at, item->count);
     }

@@ -41,6 +41,7 @@ static tuff_tensor *count_at(tuff_tensor *counts, int index)
     return tuff_reshape(tuff_slice(counts, &start, &stop, NULL), TUFF_SCALAR);
 }
 
+/* The device decides by selections whether the step is skipped, so the host never waits for a decision. */
 void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip, tuff_optimizer_tensors *made)
 {
     const tuff_loss_scaling *options = &optimizer->loss_scaling;
@@ -70,6 +71,7 @@ void tuff__update_loss_scale(const tuff_optimizer *optimizer, tuff_tensor *skip,
     made->skipped_in_row = next[COUNT_IN_ROW];
 }
 
+/* Resets the count that it reports, so that one series of skipped steps is one error. */
 tuff_status tuff_optimizer_check(tuff_optimizer *optimizer)
 {
     int32_t counts[COUNTS];

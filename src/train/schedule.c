@@ -39,6 +39,7 @@ static tuff_tensor *one_cycle(const tuff_optimizer_options *options, tuff_tensor
     return tuff_where(tuff_less(step, tuff__f32(step, peak)), rising, falling);
 }
 
+/* The kind of schedule is fixed when the graph is built; only the step is data. */
 static tuff_tensor *after_warmup(const tuff_optimizer_options *options, tuff_tensor *step)
 {
     const double rate = options->learning_rate, last = rate * options->final_fraction;
@@ -53,6 +54,8 @@ static tuff_tensor *after_warmup(const tuff_optimizer_options *options, tuff_ten
     }
 }
 
+/* Warm-up and what follows are both computed, and one is selected: a graph has no branches, and these are a few
+   scalars. Warm-up counts from 1, since a step with rate 0 would be lost. */
 tuff_tensor *tuff__learning_rate(const tuff_optimizer_options *options, tuff_tensor *counter, tuff_tensor *step)
 {
     if (options->steps_per_epoch > 0) { /* whole numbers are exact beyond 2^24, where those of `step` are not */

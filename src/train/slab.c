@@ -2,6 +2,7 @@
    views. */
 #include "train/slab.h"
 
+/* After a failure nothing more is added, and tuff__slab_join returns NULL, so that callers check once. */
 static void append_part(slab_builder *self, tuff_tensor *part)
 {
     if (!self->failed && GROW(self->parts, self->count, self->capacity))
@@ -10,6 +11,7 @@ static void append_part(slab_builder *self, tuff_tensor *part)
         self->failed = true;
 }
 
+/* Gaps are zeros here as in the parameters' slab, where updates rely on that. */
 static void fill_to(slab_builder *self, int64_t at)
 {
     if (at > self->end)
@@ -35,6 +37,7 @@ tuff_tensor *tuff__slab_join(slab_builder *self, int64_t total)
     return joined;
 }
 
+/* A slice of the whole slab would only be one more node. */
 tuff_tensor *tuff__slab_part(tuff_tensor *slab, int64_t at, tuff_shape shape)
 {
     const int64_t count = tuff_shape_count(shape), stop = at + count;

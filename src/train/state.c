@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 
+/* Frozen parameters are in none: they have no state. */
 const slab_range *tuff__find_slab_range(const tuff_optimizer *optimizer, const parameter *item)
 {
     for (int i = 0; i < optimizer->slab_range_count && tuff__is_trained(optimizer, item); i++) {
@@ -35,6 +36,7 @@ int64_t tuff__factors_size(const slab_range *range, const parameter *item)
     return size;
 }
 
+/* Summed anew for every parameter, since the state is listed once for each save. */
 int64_t tuff__factors_offset(const tuff_optimizer *optimizer, const slab_range *range, int index)
 {
     const tuff_parameters *parameters = optimizer->parameters;
@@ -111,6 +113,7 @@ static tuff_status add_scalars(state_list *self, const tuff_optimizer *optimizer
     return add_tensor(self, "loss_scale_counts", NULL, optimizer->scale_counts, 0, TUFF_SHAPE(3));
 }
 
+/* The caller frees the list also after a failure. */
 tuff_status tuff__list_state(tuff_parameters *parameters, tuff_optimizer *optimizer, state_list *out)
 {
     *out = (state_list){0};
@@ -133,6 +136,7 @@ void tuff__state_free(state_list *self)
     *self = (state_list){.arrays = NULL};
 }
 
+/* One transfer for each array instead of each tensor: a slab holds many. */
 tuff_status tuff__state_read(state_list *self)
 {
     for (int i = 0; i < self->array_count; i++)

@@ -28,6 +28,8 @@ static bool clips_groups(const tuff_optimizer *self)
     return false;
 }
 
+/* Sums by group are more launches, so they are made only if something needs them. Otherwise all gradients count as one
+   group. */
 static int norm_group_count(const tuff_optimizer *self)
 {
     return clips_groups(self) || self->options.tensor_norms ? self->options.group_count : 1;
@@ -172,6 +174,7 @@ static tuff_tensor *clip_norms(step *self)
     return norm;
 }
 
+/* After the norms: limits apply to what the rule sees. */
 static tuff_tensor *clip_values(const step *self, tuff_tensor *gradients)
 {
     const double limit = self->optimizer->options.clip_value;
@@ -313,6 +316,7 @@ static tuff_status update_slab_range(const step *self, const slab_range *range)
     return TUFF_OK;
 }
 
+/* A skipped step is no step, but its batch was used: also_skipped is for the counter of batches. */
 static void increment(const step *self, tuff_array *counter, bool also_skipped)
 {
     tuff_tensor *count = tuff_array_tensor(self->graph, counter);
@@ -379,6 +383,7 @@ static tuff_status list_norms(const step *self, tuff_optimizer_tensors *made)
     return made->tensor_norms && made->group_norms ? TUFF_OK : TUFF_E_OOM_HOST;
 }
 
+/* Looks at the gradients before anything else uses them: one element that is not finite skips the whole step. */
 static void begin_scaling(step *self, tuff_optimizer_tensors *made)
 {
     tuff_optimizer *optimizer = self->optimizer;
@@ -472,6 +477,8 @@ static void accumulate_all(const step *self, tuff_tensor *loss)
     tuff_optimizer *optimizer = self->optimizer;
     tuff_tensor *batches = tuff_array_tensor(self->graph, optimizer->batches);
     tuff_tensor *batches_per_step = tuff_constant(self->graph, TUFF_I32, optimizer->options.accumulate);
+    /* The first batch of the step that this one belongs to. Computed on the device, so that one recording serves all
+       batches. */
     tuff_tensor *step_start = tuff_mul(tuff_div(batches, batches_per_step), batches_per_step);
     tuff_tensor *is_first = tuff_equal(batches, step_start);
     for (int i = 0; i < optimizer->parameters->slab_count; i++) {

@@ -31,6 +31,8 @@ static tuff_status check_own(int fd, const char *path, uint64_t *size)
     return TUFF_OK;
 }
 
+/* O_NOFOLLOW and check_own keep others from redirecting the file by a link; O_NONBLOCK keeps a FIFO of that name from
+   blocking the open. */
 static tuff_status open_own(const char *path, int flags, int *out, uint64_t *size)
 {
     int fd = -1;
@@ -47,6 +49,7 @@ static tuff_status open_own(const char *path, int flags, int *out, uint64_t *siz
     return TUFF_OK;
 }
 
+/* Tries again and again, because flock has no time limit of its own. */
 static tuff_status acquire(int fd, const char *path, uint64_t timeout)
 {
     const uint64_t begin = tuff__nanoseconds();
@@ -111,6 +114,8 @@ static tuff_status flush(int fd, const char *path)
     return tuff__finish_parent_folder(folder, path, TUFF_OK);
 }
 
+/* If a writer died in the middle of a line, the new line begins with a line break, which leaves the torn one to be
+   recognized as damaged. One write for all of it, since others may read at any time. */
 static tuff_status append(int fd, const char *path, uint64_t size, const char *line, size_t length, bool durable)
 {
     bool ends_line = false;

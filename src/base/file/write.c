@@ -15,6 +15,7 @@
 #include "base/file/temporary.h"
 #include "base/text.h"
 
+/* A write may store fewer bytes than it got, for instance when the disk is nearly full: the next one then says why. */
 tuff_status tuff__write_all(int fd, const char *path, const void *data, size_t size)
 {
     for (size_t done = 0; done < size;) {
@@ -144,6 +145,7 @@ static tuff_status keep_as(const char *path, const char *other, bool durable)
     return error != 0 ? tuff__fail_errno("keep the previous file as", other) : TUFF_OK;
 }
 
+/* The previous file keeps its content under the name path.prev while the new one takes its place. */
 static tuff_status keep_previous_file(const char *path, bool durable)
 {
     text previous = {0};
@@ -241,6 +243,7 @@ tuff_status tuff__file_keep_as(const char *path, const char *name, bool durable)
     return tuff__finish_parent_folder(folder, name, keep_as(path, name, durable));
 }
 
+/* A file that another process has removed already is no error. */
 tuff_status tuff__file_remove(const char *path)
 {
     int result = -1;
