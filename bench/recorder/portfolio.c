@@ -1,4 +1,5 @@
-/* Portfolios by greedy cover. */
+/* Chooses portfolios by greedy cover: again and again the candidate that helps most recordings which no chosen one
+   serves well. */
 #include "bench/recorder/portfolio.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Recordings in memory. */
+/* Recordings in memory: builds them point by point, and finds points by their candidate. recording_file.c reads and
+   writes files. */
 #include "bench/recorder/recording.h"
 
 #include <string.h>

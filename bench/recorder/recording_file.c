@@ -1,4 +1,4 @@
-/* Recordings as files. */
+/* Recordings as files: writes and parses the lines that recording.h describes. */
 #include <inttypes.h>
 #include <string.h>
 

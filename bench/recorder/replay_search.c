@@ -1,3 +1,5 @@
+/* Replays a search on recorded times, from the candidates that a lookup would return without this recording's device.
+   */
 #include "bench/recorder/replay_search.h"
 
 #include <string.h>

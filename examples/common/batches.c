@@ -1,4 +1,4 @@
-/* Saves the batches of a run to a file. */
+/* Saves the starting parameters and the batches of a run to one safetensors file. */
 #include "batches.h"
 
 #include <inttypes.h>

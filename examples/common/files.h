@@ -1,4 +1,5 @@
-/* The files that a run reads and writes. */
+/* The files that a run of an example reads and writes: whether they are distinct and writable, and what its data are.
+   */
 #ifndef TUFF_EXAMPLES_FILES_H
 #define TUFF_EXAMPLES_FILES_H
 

@@ -1,3 +1,4 @@
+/* Builds layers from named parameters, and adds the parameters that they need to the model's list. */
 #include "layers.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Parses the command line. */
+/* Parses the command line of the example programs into example_options. */
 #include "options.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* Schedules and baseline for REINFORCE. */
+/* Schedules and the baseline for policies trained with REINFORCE; the hooks that a model uses are in the header. */
 #include "reinforce.h"
 
 #include <inttypes.h>

@@ -1,4 +1,4 @@
-/* Steps whose values can be inspected. */
+/* Builds and runs steps of an example whose values can be inspected one by one. */
 #include "trial.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Serialization to and from bytes. */
+/* Serialization of numbers and texts to little-endian bytes, and back from bytes that nobody has checked. The writer
+   owns nothing: bytes are appended to the caller's text. Read next: worker/ipc.c, whose messages consist of these. */
 #include "base/bytes.h"
 
 #include <limits.h>

@@ -1,4 +1,5 @@
-/* Shared libraries opened at run time. */
+/* Shared libraries that are opened at run time, so that tuff links to no driver. Read next: device/opencl and
+   device/vulkan, which load their loaders with it. */
 #ifndef TUFF_BASE_LIBRARY_H
 #define TUFF_BASE_LIBRARY_H
 

@@ -1,4 +1,5 @@
-/* Derives targets; see the header. */
+/* Derives a target from a device's facts, the only place where that is done. Owns nothing. Read next: device.c, which
+   keeps the target with the device. */
 #include "device/target.h"
 
 #include <limits.h>

@@ -1,3 +1,5 @@
+/* Defaults and time budgets of tuning options. Owns nothing: the options are the caller's. include/tuff/tune.h
+   documents them, and api/controls.c lets the environment change them. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

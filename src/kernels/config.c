@@ -1,4 +1,5 @@
-/* Configurations and their texts. */
+/* Configurations of kernels and their texts, such as matmul_local.tile_m=64: setting, comparing, parsing and printing
+   them. They own no memory. tunables.c knows which values are legal. */
 #include "kernels/config.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Shared by the files that save. */
+/* Shared by the files that save training state: checkpoint.c, which saves at once, and checkpoint_writer.c, which saves
+   in the background. */
 #ifndef TUFF_TRAIN_CHECKPOINT_H
 #define TUFF_TRAIN_CHECKPOINT_H
 

@@ -1,4 +1,4 @@
-/* Additional names of checkpoint files. */
+/* Additional names of checkpoint files: one for each step that is kept, and one for the best. */
 #ifndef TUFF_TRAIN_CHECKPOINT_FILES_H
 #define TUFF_TRAIN_CHECKPOINT_FILES_H
 

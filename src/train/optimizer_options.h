@@ -1,4 +1,4 @@
-/* Checks the options of an optimizer. */
+/* Fills in and checks the options of an optimizer, before anything is created from them. */
 #ifndef TUFF_TRAIN_OPTIMIZER_OPTIONS_H
 #define TUFF_TRAIN_OPTIMIZER_OPTIONS_H
 

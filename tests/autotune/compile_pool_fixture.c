@@ -1,4 +1,4 @@
-/* See the header. */
+/* Fixtures for tests of compiling ahead; compile_pool_fixture.h describes them. */
 #define _POSIX_C_SOURCE 200809L
 #include "compile_pool_fixture.h"
 

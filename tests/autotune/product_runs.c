@@ -1,4 +1,4 @@
-/* See the header. */
+/* Compiles small plans in different ways and compares their results: see product_runs.h. */
 #include "product_runs.h"
 
 #include <math.h>

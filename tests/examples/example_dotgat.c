@@ -1,4 +1,4 @@
-/* The training program of DynamicDotGAT. */
+/* Runs the training program of DynamicDotGAT from its command line to its files. */
 #include "example_program.h"
 
 extern const example dotgat_example;

@@ -1,4 +1,4 @@
-/* Golden files of the training examples. */
+/* Compares training examples with golden files that PyTorch wrote: see workload.h. */
 #include "workload.h"
 
 #include <math.h>

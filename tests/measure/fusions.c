@@ -1,4 +1,4 @@
-/* The first passes of the compiler. */
+/* Runs the compiler's first passes on small graphs, for tests of its tasks. */
 #include "fusions.h"
 
 #include <setjmp.h>

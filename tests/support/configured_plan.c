@@ -1,3 +1,4 @@
+/* Lowers and compiles plans whose tasks of one kind have settings of their own. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,3 +1,4 @@
+/* Replaces the description of a device by that of a GPU with matrix units. */
 #include "gpu_description.h"
 
 void describe_as_gpu(tuff_device *device)

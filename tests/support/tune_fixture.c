@@ -1,3 +1,4 @@
+/* Stores, records and keys of the tuner for tests; tune_fixture.h describes them. */
 #include "tune_fixture.h"
 
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* A training whose gradients are inputs, in a graph and on the host: see train_fixture.h. */
 #include "train_fixture.h"
 
 #include <math.h>

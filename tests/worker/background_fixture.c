@@ -1,4 +1,4 @@
-/* See the header. */
+/* A plan that is tuned in the background, under the test's control: see background_fixture.h. */
 #include "background_fixture.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* See the header. */
+/* Makes a test program its own worker, with faults on request: see faulty_worker.h. */
 #define _DEFAULT_SOURCE 1
 #include "faulty_worker.h"
 

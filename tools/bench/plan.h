@@ -1,3 +1,4 @@
+/* Graphs to be timed: their inputs and weights, filled with reproducible values, and the time of their plans. */
 #ifndef TUFF_TOOLS_BENCH_PLAN_H
 #define TUFF_TOOLS_BENCH_PLAN_H
 

@@ -1,4 +1,4 @@
-/* Ctrl-C and the terminal. */
+/* Ctrl-C and the terminal: a first interrupt asks for a clean end, a second one ends the process. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>

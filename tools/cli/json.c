@@ -1,4 +1,4 @@
-/* Texts as JSON on standard output. */
+/* Prints texts as JSON strings on standard output, for the verbs that have --json. */
 #include "base/text.h"
 #include "tools/cli/cli.h"
 

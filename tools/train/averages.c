@@ -1,3 +1,4 @@
+/* Copies an optimizer's averages of the weights to a set of parameters, with one small plan. */
 #include "tools/train/averages.h"
 
 #include "base/status.h"

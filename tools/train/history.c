@@ -1,3 +1,4 @@
+/* Keeps the lines printed so far in a training run, for its report and its plot. */
 #include "tools/train/history.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* Reads learning rates from a file and sets the optimizer's rate before each step. */
 #include "tools/train/rates.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* Builds the graphs of a training step: in one part, or as accumulation and update. */
 #include "tools/train/step_graphs.h"
 
 static tuff_tensor *build_loss(tuff_graph *graph, const batches *source, language_model *model,

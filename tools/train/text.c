@@ -1,4 +1,4 @@
-/* Text files as training data. */
+/* Text files as training data: reads them as bytes, and copies windows of them into batches. */
 #include "tools/train/text.h"
 
 #include <string.h>

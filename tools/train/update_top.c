@@ -1,3 +1,4 @@
+/* Chooses, on the device, the parameters with the largest gradients, as the masks of an update. */
 #include "tools/train/update_top.h"
 
 #include "base/alloc.h"

@@ -1,3 +1,4 @@
+/* Measures the keys of a model or a graph, for verbs that do nothing else but tune. */
 #include "tools/tune/measure.h"
 
 int measure_model(const cli_verb *verb, tuff_device *device, const model_options *options, tuning *tune,

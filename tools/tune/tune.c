@@ -1,4 +1,4 @@
-/* tuff tune: dispatches to its verbs. */
+/* tuff tune: finds the verb among its own, such as warm and worker, and runs it. */
 #include "tools/tune/verbs.h"
 #include "tools/verbs.h"
 

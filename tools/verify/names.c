@@ -1,3 +1,4 @@
+/* Selects ops of the suite by name, and finds names similar to one that is unknown. */
 #include "tools/verify/names.h"
 
 #include <string.h>

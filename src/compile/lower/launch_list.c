@@ -1,4 +1,5 @@
-/* Launch lists: see the header. */
+/* Adds to launch lists, hashes them and estimates their cost. A list owns its launches, chains and buffers. lower.c
+   fills it; launch_list.h explains it. */
 #include "compile/lower/launch_list.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Kernel policies: see the header. */
+/* Looks up tunables for a task: in its own configuration, else in the caller's options, else a default for the device.
+   Owns nothing; kernel_policy.h explains the parts. */
 #include "compile/schedule/kernel_policy.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* See the header. */
+/* The OpenCL loader without drivers that fake_opencl.h describes: its functions, and what its devices report. */
 #include "fake_opencl.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* See the header. */
+/* The Vulkan loader without drivers that fake_vulkan.h describes: its functions, and what its devices report. */
 #include "fake_vulkan.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* See the header. */
+/* Creates the Vulkan objects of an application, as vulkan_application.h describes them, without any code of tuff. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_application.h"
 

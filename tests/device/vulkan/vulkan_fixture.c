@@ -1,4 +1,4 @@
-/* See the header. */
+/* Fixtures for tests of the Vulkan driver; vulkan_fixture.h describes them. */
 #define _POSIX_C_SOURCE 200809L
 #include "vulkan_fixture.h"
 
