@@ -120,6 +120,7 @@ typedef struct command {
 typedef struct driver {
     const char *name;     /* "opencl" */
     const char *language; /* "OpenCL C" or "GLSL": the language in which the assembler writes kernels for it */
+    const char *import;   /* the public function that imports an application's buffers of this API */
     /* Returns the number of devices, or 0 with *reason set if the API is unavailable. Called once. */
     int (*count)(const char **reason);
     tuff_status (*describe)(int index, tuff_device_info *info);
@@ -232,7 +233,7 @@ typedef struct driver {
     const char *(*library_unavailable_reason)(driver_device *device);
 } driver;
 
-#define DRIVER(name, option, api) extern const driver tuff__driver_##name;
+#define DRIVER(name, option, api, kernels) extern const driver tuff__driver_##name;
 #include "device/drivers.def"
 #undef DRIVER
 

@@ -31,18 +31,18 @@ typedef struct api_row {
 #define BUILT_BY(with, name, option, api) BUILT(with, name, option, api)
 
 static api_row apis[] = {
-#define DRIVER(name, option, api) BUILT_BY(TUFF_WITH_##option, name, option, api)
+#define DRIVER(name, option, api, kernels) BUILT_BY(TUFF_WITH_##option, name, option, api)
 #include "device/drivers.def"
 #undef DRIVER
 };
 /* The names of the same APIs, for messages. */
 static const char unknown_api[] = "unknown API, expected one of:"
-#define DRIVER(name, option, api) " " #name
+#define DRIVER(name, option, api, kernels) " " #name
 #include "device/drivers.def"
 #undef DRIVER
     ;
 static const char selector_forms[] = "expected auto, auto:matrix, reference"
-#define DRIVER(name, option, api) ", " #name "[:n|:name]"
+#define DRIVER(name, option, api, kernels) ", " #name "[:n|:name]"
 #include "device/drivers.def"
 #undef DRIVER
                                      "; ";

@@ -76,14 +76,23 @@ static tuff_status check_api(const char *call, const tuff_device *device, const 
     return TUFF_OK;
 }
 
+/* Checks that buffers of the device's API are imported by the call; a failure names the function that does it. */
+static tuff_status check_import(const char *call, const tuff_device *device, bool is_set)
+{
+    if (!device || !is_set)
+        return FAIL(TUFF_E_USAGE, "%s: the %s is NULL", call, device ? "buffer" : "device");
+    if (!device->driver)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: %s has no buffers to import", call, device->info.selector);
+    if (strcmp(device->driver->import, call) != 0)
+        return FAIL(TUFF_E_UNSUPPORTED, "%s: use %s for buffers of %s", call, device->driver->import,
+                    device->info.selector);
+    return TUFF_OK;
+}
+
 tuff_array *tuff_array_import(tuff_device *device, void *buffer, uint64_t offset, tuff_dtype dtype, tuff_shape shape)
 {
     static const char call[] = "tuff_array_import";
-    if (device && device->driver && strcmp(device->driver->name, "vulkan") == 0) {
-        FAIL(TUFF_E_UNSUPPORTED, "%s: use tuff_array_import_vulkan for buffers of %s", call, device->info.selector);
-        return NULL;
-    }
-    if (check_api(call, device, "opencl", "buffer", buffer != NULL) != TUFF_OK)
+    if (check_import(call, device, buffer != NULL) != TUFF_OK)
         return NULL;
     return tuff__array_import(call, device, buffer, offset, dtype, shape);
 }
@@ -92,7 +101,7 @@ tuff_array *tuff_array_import_vulkan(tuff_device *device, const tuff_vulkan_buff
                                      tuff_dtype dtype, tuff_shape shape)
 {
     static const char call[] = "tuff_array_import_vulkan";
-    if (check_api(call, device, "vulkan", "buffer", buffer && buffer->buffer) != TUFF_OK)
+    if (check_import(call, device, buffer && buffer->buffer) != TUFF_OK)
         return NULL;
     return tuff__array_import(call, device, buffer, offset, dtype, shape);
 }

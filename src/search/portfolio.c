@@ -47,9 +47,20 @@ int tuff__portfolio_for_class(kernel_device class, const char *family, const cha
 
 static kernel_device class_of_environment(const tune_environment *environment)
 {
+    static const struct {
+        const char *driver;
+        kernel_device class;
+    } cpus[] = {
+#define DRIVER(name, option, api, kernels) {#name, kernels},
+#include "device/drivers.def"
+#undef DRIVER
+    };
     if (strcmp(environment->kind, "cpu") != 0)
         return KERNELS_GPU;
-    return strcmp(environment->backend, "vulkan") == 0 ? KERNELS_VULKAN_CPU : KERNELS_OPENCL_CPU;
+    for (size_t i = 1; i < sizeof cpus / sizeof *cpus; i++)
+        if (strcmp(cpus[i].driver, environment->backend) == 0)
+            return cpus[i].class;
+    return cpus[0].class; /* also for a driver that this version does not know */
 }
 
 int tuff__portfolio_for_environment(const tune_environment *environment, const char *family, const char *const **out)

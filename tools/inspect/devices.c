@@ -50,7 +50,8 @@ static void format_matrix_units(const tuff_device_info *info, char out[128])
     static const char *const texts[] = {[TUFF_MATRICES_ABSENT] = "",
                                         [TUFF_MATRICES_OTHER_SIZE] = "unused: no kernel for their block sizes",
                                         [TUFF_MATRICES_NO_COMPILER] =
-                                            "unused: the kernel compiler does not support them",
+                                            "unused: the kernel compiler does not support them (for Vulkan, "
+                                            "libshaderc 2023.6 does)",
                                         [TUFF_MATRICES_WRONG] = "unused: they compute wrong products"};
     static const char *const forms[] = {
         "", ", VK_NV_cooperative_matrix", ", VK_KHR_cooperative_matrix", ", mma.sync", ", MFMA", ", WMMA", ", dpas"};
@@ -59,8 +60,6 @@ static void format_matrix_units(const tuff_device_info *info, char out[128])
                  info->matrix_shape[2], info->matrix_bf16 ? " and bf16" : "", forms[info->cooperative_matrix],
                  info->matrix_warpgroup ? " and wgmma" : "",
                  info->matrix_group_sizes | info->matrix_group_sizes_bf16 ? " and VK_NV_cooperative_matrix2" : "");
-    else if (info->matrix_state == TUFF_MATRICES_NO_COMPILER && strncmp(info->selector, "vulkan", 6) == 0)
-        snprintf(out, 128, "unused: this build's shader compiler does not support them (libshaderc 2023.6 does)");
     else
         snprintf(out, 128, "%s",
                  info->matrix_state < sizeof texts / sizeof *texts && texts[info->matrix_state]
@@ -203,8 +202,12 @@ static void print_json_row(const tuff_device_info *info, const device_means *mea
 
 static void print_unavailable_apis(void)
 {
-    const char *const apis[] = {"opencl", "vulkan"};
-    for (int i = 0; i < 2; i++)
+    static const char *const apis[] = {
+#define DRIVER(name, option, api, kernels) #name,
+#include "device/drivers.def"
+#undef DRIVER
+    };
+    for (size_t i = 0; i < sizeof apis / sizeof *apis; i++)
         if (tuff_device_unavailable_reason(apis[i]))
             printf("%s: %s\n", apis[i], tuff_device_unavailable_reason(apis[i]));
 }

@@ -9,6 +9,7 @@ static void set_timeout(driver_device *device, uint64_t nanoseconds)
 const driver tuff__driver_opencl = {
     .name = "opencl",
     .language = "OpenCL C",
+    .import = "tuff_array_import",
     .count = tuff__cl_count,
     .describe = tuff__cl_describe,
     .open = tuff__cl_open,

@@ -275,6 +275,7 @@ static void unwrap(driver_device *device, void *handles)
 const driver tuff__driver_vulkan = {
     .name = "vulkan",
     .language = "GLSL",
+    .import = "tuff_array_import_vulkan",
     .count = count_devices,
     .describe = describe,
     .open = open_device,

@@ -25,12 +25,29 @@ bool tuff__text_contains(const char *whole, const char *part)
     return length == 0;
 }
 
+/* Returns the length of the driver's name in a text such as "opencl:intel"; 0 if it does not begin with one. */
+static size_t driver_prefix(const char *wanted)
+{
+    static const char *const drivers[] = {
+#define DRIVER(name, option, api, kernels) #name,
+#include "device/drivers.def"
+#undef DRIVER
+    };
+    const char *colon = strchr(wanted, ':');
+    const size_t length = colon ? (size_t)(colon - wanted) : 0;
+    for (size_t i = 0; i < sizeof drivers / sizeof *drivers; i++)
+        if (length == strlen(drivers[i]) && strncmp(wanted, drivers[i], length) == 0)
+            return length;
+    return 0;
+}
+
 bool tuff__cache_is_wanted(const char *wanted, const char *name, const char *environment)
 {
     if (!wanted)
         return true;
-    if (strncmp(wanted, "opencl:", 7) == 0 || strncmp(wanted, "vulkan:", 7) == 0)
-        return strncmp(environment, wanted, 6) == 0 && tuff__text_contains(environment, wanted + 7);
+    const size_t prefix = driver_prefix(wanted);
+    if (prefix > 0)
+        return strncmp(environment, wanted, prefix) == 0 && tuff__text_contains(environment, wanted + prefix + 1);
     return tuff__text_contains(name, wanted) || tuff__text_contains(environment, wanted);
 }
 
