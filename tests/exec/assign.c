@@ -236,12 +236,12 @@ static void multiply(tuff_device *device)
     const tuff_device_info info = device->info;
     multiply_by(device, NULL);
     multiply_by(device, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL});
-    if (tuff__device_is_reference(device))
-        return;
-    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
-    device->info.local_is_global = false;
-    multiply_by(device, NULL);
-    device->info = info;
+    if (!tuff__device_is_reference(device)) {
+        device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+        device->info.local_is_global = false;
+        multiply_by(device, NULL);
+        device->info = info;
+    }
 }
 
 static void factors_may_be_assigned_anywhere(void **state)

@@ -294,8 +294,10 @@ static void check_device(tuff_device *device)
     tuff_device_info info;
     const char *chosen = getenv("TUFF_DEVICE");
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
+    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0) {
+        leave_out_device("TUFF_DEVICE names another");
         return;
+    }
     for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++) {
         const bool epilogue = drawn_turn("epilogue", i, 2) == 0, array = drawn_turn("array", i, 2) == 0;
         if (!is_drawn_for_device(device, i) || (!is_thorough() && drawn_turn("cases", i, 2) != 0))
@@ -515,8 +517,10 @@ static void check_subgroups(tuff_device *device)
     const char *chosen = getenv("TUFF_DEVICE");
     tuff_device_info info;
     assert_int_equal(tuff_device_describe(device, &info), TUFF_OK);
-    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0)
+    if (chosen && chosen[0] && strcmp(chosen, info.selector) != 0) {
+        leave_out_device("TUFF_DEVICE names another");
         return;
+    }
     if (!info.subgroup_shuffle) {
         tuff_graph *graph = tuff_graph_create(device);
         tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(4, 4));

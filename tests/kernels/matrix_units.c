@@ -572,10 +572,14 @@ static void check_emulated(tuff_device *device)
 {
     const char *chosen = getenv("TUFF_DEVICE");
     const bool takes_glsl = tuff__device_takes_glsl(device);
-    if ((chosen && chosen[0] && strcmp(chosen, device->info.selector) != 0) || !device->info.narrow_storage)
+    if (chosen && chosen[0] && strcmp(chosen, device->info.selector) != 0) {
+        leave_out_device("TUFF_DEVICE names another");
         return;
-    if (takes_glsl && device->info.proved_subgroup_size == 0)
+    }
+    if (!device->info.narrow_storage || (takes_glsl && device->info.proved_subgroup_size == 0)) {
+        leave_out_device("no 16-bit elements in memory, or no subgroups of a known size");
         return;
+    }
     for (int i = 0; i < UNITS; i++)
         if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 6) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
@@ -590,8 +594,10 @@ static void check_own(tuff_device *device)
     for (int i = 0; i < UNITS; i++)
         if (all_units[i].form == form && all_units[i].on_warpgroups == on_warpgroups && !all_units[i].in_groups)
             emulated_units = &all_units[i]; /* names the units; the sizes are the device's */
-    if (!emulated_units)
+    if (!emulated_units) {
+        leave_out_device("no matrix units of its own");
         return;
+    }
     for (int i = 0; i < CASES; i++)
         for (int buffers = 1; buffers <= 3; buffers++)
             if ((cases[i].x_dtype != TUFF_BF16 || device->info.matrix_bf16) && (is_thorough() || buffers == 1 + i % 3))
@@ -654,8 +660,10 @@ static void check_proof(tuff_device *device)
     const tuff_device_info info = device->info;
     const driver *before = device->driver;
     driver emulating = *before;
-    if (tuff__device_takes_glsl(device)) /* tests/device/selftest.c covers GLSL */
+    if (tuff__device_takes_glsl(device)) {
+        leave_out_device("tests/device/selftest.c covers GLSL");
         return;
+    }
     real_driver = before;
     device->driver = &emulating;
     assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
@@ -751,8 +759,10 @@ static void few_queries_share_keys(void **unused)
 static void check_refusal(tuff_device *device)
 {
     static const tuff_compile_options asked = {.family = TUFF_FAMILY_COOPERATIVE};
-    if (device->info.cooperative_matrix != 0)
+    if (device->info.cooperative_matrix != 0) {
+        leave_out_device("has matrix units");
         return;
+    }
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     tuff_tensor *x = tuff_cast(tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(16, 16)), TUFF_F32);

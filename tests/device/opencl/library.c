@@ -221,8 +221,10 @@ static const char *count_questions(driver_device *device)
 /* Opening it takes time and memory, and what it opens in turn. */
 static void check_idleness(tuff_device *device)
 {
-    if (!device->driver->library_unavailable_reason)
+    if (!device->driver->library_unavailable_reason) {
+        leave_out_device("its API has no library");
         return;
+    }
     driver counting = *device->driver;
     calls = device->driver;
     counting.library_unavailable_reason = count_questions;
