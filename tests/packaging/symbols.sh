@@ -49,27 +49,53 @@ fi
 
 # A shared library imports the same as its objects, and nothing of shaderc or the C++ runtime, which are in a separate
 # module; it exports what include/ declares. The module exports its single table.
-if [ -f "$build/libtuff.so" ]; then
-    nm -D --undefined-only "$build/libtuff.so" | awk '{ sub(/@.*/, "", $NF); print $NF }' >"$work/imported"
+check_shared_library() {
+    nm -D --undefined-only "$1" | awk '{ sub(/@.*/, "", $NF); print $NF }' >"$work/imported"
     stranger='_Z.*|__gxx_.*|_Unwind_.*|__cxa_(throw|rethrow|begin_catch|end_catch|guard_.*|pure_virtual)'
     # Debug builds keep their asserts.
     grep -qx 'CMAKE_BUILD_TYPE:STRING=Debug' "$build/CMakeCache.txt" || stranger="$stranger|__assert_fail"
+    right=0
     if grep -xE "$prints|abort|exit|_exit|quick_exit|raise|signal|sigaction|shaderc_.*|$stranger" "$work/imported"; then
         echo "libtuff.so must not import the symbols above"
-        failed=1
+        right=1
     fi
-    if readelf -d "$build/libtuff.so" | grep NEEDED |
+    if readelf -d "$1" | grep NEEDED |
         grep -vE '\[(libjansson|libm|libc|libdl|libpthread|ld-linux.*|libasan|libubsan|libtsan)\.so'; then
         echo "libtuff.so must not need the libraries above"
-        failed=1
+        right=1
     fi
-    nm -D --defined-only "$build/libtuff.so" | awk '{ print $3 }' | grep -v '^$' | sort >"$work/exported"
+    nm -D --defined-only "$1" | awk '{ print $3 }' | grep -v '^$' | sort >"$work/exported"
     grep -rhoE '\btuff_[a-z0-9_]+\(' "$source_folder/include" | tr -d '(' | sort -u >"$work/declared"
     if grep -vxFf "$work/declared" "$work/exported"; then
         echo "the symbols above are exported but not declared in include/"
-        failed=1
+        right=1
     fi
     echo "libtuff.so imports $(wc -l <"$work/imported") symbols and exports $(wc -l <"$work/exported")"
+    return $right
+}
+
+# A static build has the same objects, so a shared library can be linked from them. The code that calls shaderc is in
+# the module there (cmake/Library.cmake).
+library=$build/libtuff.so
+linked=$(echo "$objects" | grep -v '/src/device/vulkan/shaderc\.c')
+link() {
+    ${CC:-cc} -shared -o "$@" -Wl,--exclude-libs,ALL -ljansson -lm -ldl -lpthread
+}
+if [ ! -f "$library" ]; then
+    library=$work/libtuff.so
+    link "$library" $linked
+fi
+check_shared_library "$library" || failed=1
+
+# Proves that the check can fail: with one more function that prints and aborts.
+echo 'int puts(const char *); void abort(void); void tuff_planted(void) { puts("no"); abort(); }' >"$work/planted.c"
+${CC:-cc} -fPIC -c "$work/planted.c" -o "$work/planted.o"
+link "$work/planted.so" $linked "$work/planted.o"
+if check_shared_library "$work/planted.so" >"$work/printed" || ! grep -qx abort "$work/printed" ||
+    ! grep -qx puts "$work/printed" || ! grep -qx tuff_planted "$work/printed"; then
+    cat "$work/printed"
+    echo "a function that prints and aborts was not found in a shared library"
+    failed=1
 fi
 if [ -f "$build/libtuff_shaderc.so" ]; then
     exported=$(nm -D --defined-only "$build/libtuff_shaderc.so" | awk '{ print $3 }')
