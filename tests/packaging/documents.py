@@ -174,6 +174,12 @@ class Checker:
             if "--resume" in words:
                 short = [*words, "--steps", "3", "--sample", "0"]
             return short + ([] if self.device == "reference" and "--tune" in words else ["--device", "reference"])
+        if verb == "doctor":
+            return [*words, "--seconds", "1", "--device", "reference"]
+        if verb == "bench":
+            # Of all that is compared, the reference device has only times of its own. Nothing is tuned there.
+            plain = [word for word in words if word != "--tune"]
+            return [*plain, "--quick", "--rounds", "1", "--device", "reference"]
         if verb == "generate":
             return [*words, "--tokens", "2", "--device", "reference"]
         if verb == "verify":
