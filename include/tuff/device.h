@@ -27,7 +27,7 @@ typedef enum tuff_matrix_units {
     TUFF_MATRIX_KHR,    /* VK_KHR_cooperative_matrix */
     TUFF_MATRIX_NVIDIA, /* OpenCL C with PTX: mma.sync, ldmatrix and cp.async; compute capability 8.0 or higher */
     TUFF_MATRIX_MFMA,   /* OpenCL C with the builtins of AMD's accelerators: gfx908 or later; bf16: gfx90a or later */
-    TUFF_MATRIX_WMMA,   /* OpenCL C with the builtins of gfx11 */
+    TUFF_MATRIX_WMMA,   /* OpenCL C with the builtins of gfx11 or gfx12 */
     TUFF_MATRIX_INTEL,  /* cl_intel_subgroup_matrix_multiply_accumulate */
     TUFF_MATRIX_NV2     /* VK_NV_cooperative_matrix2, for matmuls; such a device has TUFF_MATRIX_KHR, and its
                            matrix_group_sizes is not 0 */

@@ -60,8 +60,8 @@ static cl_int return_text(const char *value, size_t size, void *out, size_t *nee
     return value ? return_value(value, strlen(value) + 1, size, out, needed) : CL_INVALID_VALUE;
 }
 
-#define ANSWER(value) return_value(&(value), sizeof(value), size, out, needed)
-#define ANSWER_TEXT(value) return_text(value, size, out, needed)
+#define RETURN_VALUE(value) return_value(&(value), sizeof(value), size, out, needed)
+#define RETURN_TEXT(value) return_text(value, size, out, needed)
 
 static cl_int CL_API_CALL list_platforms(cl_uint limit, cl_platform_id *out, cl_uint *count)
 {
@@ -81,7 +81,7 @@ static cl_int CL_API_CALL tell_platform(cl_platform_id platform, cl_platform_inf
                                         size_t *needed)
 {
     const fake_opencl_device *self = &listed[index_of(platform)];
-    return ANSWER_TEXT(question == CL_PLATFORM_NAME ? self->platform : self->platform_version);
+    return RETURN_TEXT(question == CL_PLATFORM_NAME ? self->platform : self->platform_version);
 }
 
 static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type, cl_uint limit, cl_device_id *out,
@@ -95,20 +95,20 @@ static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type,
     return CL_SUCCESS;
 }
 
-/* Answers queries of vendors' extensions. */
+/* Handles queries of vendors' extensions. */
 static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
                                  size_t *needed)
 {
     const cl_uint compute_major = 8;
     switch (question) {
     case 0x4000: /* CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV */
-        return self->warp ? ANSWER(compute_major) : CL_INVALID_VALUE;
+        return self->warp ? RETURN_VALUE(compute_major) : CL_INVALID_VALUE;
     case 0x4003:
-        return self->warp ? ANSWER(self->warp) : CL_INVALID_VALUE;
+        return self->warp ? RETURN_VALUE(self->warp) : CL_INVALID_VALUE;
     case 0x4005:
-        return self->timeout ? ANSWER(*self->timeout) : CL_INVALID_VALUE;
+        return self->timeout ? RETURN_VALUE(*self->timeout) : CL_INVALID_VALUE;
     case 0x4038:
-        return ANSWER_TEXT(self->board);
+        return RETURN_TEXT(self->board);
     case 0x4039: {
         const size_t known = fake_opencl.lacks_block || size < sizeof fake_opencl.free_kib ? 1 : 2;
         return self->wavefront && fake_opencl.free_kib[0]
@@ -116,7 +116,7 @@ static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info 
                    : CL_INVALID_VALUE;
     }
     case 0x4043:
-        return self->wavefront ? ANSWER(self->wavefront) : CL_INVALID_VALUE;
+        return self->wavefront ? RETURN_VALUE(self->wavefront) : CL_INVALID_VALUE;
     case 0x4108: {
         size_t count = 0;
         while (count < 4 && self->widths[count])
@@ -133,17 +133,17 @@ static cl_int return_device_text(const fake_opencl_device *self, cl_device_info 
 {
     switch (question) {
     case CL_DEVICE_NAME:
-        return ANSWER_TEXT(self->name);
+        return RETURN_TEXT(self->name);
     case CL_DEVICE_VERSION:
-        return ANSWER_TEXT(self->version);
+        return RETURN_TEXT(self->version);
     case CL_DRIVER_VERSION:
-        return ANSWER_TEXT(self->driver);
+        return RETURN_TEXT(self->driver);
     case CL_DEVICE_OPENCL_C_VERSION:
-        return ANSWER_TEXT(self->language);
+        return RETURN_TEXT(self->language);
     case CL_DEVICE_EXTENSIONS:
-        return ANSWER_TEXT(self->extensions);
+        return RETURN_TEXT(self->extensions);
     case CL_DEVICE_PROFILE:
-        return ANSWER_TEXT("FULL_PROFILE");
+        return RETURN_TEXT("FULL_PROFILE");
     default:
         return return_vendor_info(self, question, size, out, needed);
     }
@@ -157,23 +157,23 @@ static cl_int return_limit(const fake_opencl_device *self, cl_device_info questi
     const size_t group = 1024, parameters = 4352;
     switch (question) {
     case CL_DEVICE_GLOBAL_MEM_SIZE:
-        return ANSWER(self->memory);
+        return RETURN_VALUE(self->memory);
     case CL_DEVICE_MAX_MEM_ALLOC_SIZE:
-        return ANSWER(self->allocation);
+        return RETURN_VALUE(self->allocation);
     case CL_DEVICE_LOCAL_MEM_SIZE:
-        return ANSWER(local);
+        return RETURN_VALUE(local);
     case CL_DEVICE_MAX_COMPUTE_UNITS:
-        return ANSWER(self->units);
+        return RETURN_VALUE(self->units);
     case CL_DEVICE_MEM_BASE_ADDR_ALIGN:
-        return ANSWER(alignment_bits);
+        return RETURN_VALUE(alignment_bits);
     case CL_DEVICE_MAX_WORK_GROUP_SIZE:
-        return ANSWER(group);
+        return RETURN_VALUE(group);
     case CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT:
-        return ANSWER(lanes);
+        return RETURN_VALUE(lanes);
     case CL_DEVICE_MAX_PARAMETER_SIZE:
-        return ANSWER(parameters);
+        return RETURN_VALUE(parameters);
     case CL_DEVICE_ADDRESS_BITS:
-        return ANSWER(address_bits);
+        return RETURN_VALUE(address_bits);
     default:
         return return_device_text(self, question, size, out, needed);
     }
@@ -189,15 +189,15 @@ static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, 
     case CL_DEVICE_AVAILABLE:
     case CL_DEVICE_COMPILER_AVAILABLE:
     case CL_DEVICE_ENDIAN_LITTLE:
-        return ANSWER(yes);
+        return RETURN_VALUE(yes);
     case CL_DEVICE_TYPE:
-        return ANSWER(type);
+        return RETURN_VALUE(type);
     case CL_DEVICE_VENDOR_ID:
-        return ANSWER(self->vendor);
+        return RETURN_VALUE(self->vendor);
     case CL_DEVICE_HOST_UNIFIED_MEMORY:
-        return ANSWER(self->unified);
+        return RETURN_VALUE(self->unified);
     case CL_DEVICE_LOCAL_MEM_TYPE:
-        return ANSWER(local);
+        return RETURN_VALUE(local);
     default:
         return return_limit(self, question, size, out, needed);
     }
@@ -263,7 +263,7 @@ static cl_int CL_API_CALL tell_build(cl_program program, cl_device_id id, cl_pro
                                      void *out, size_t *needed)
 {
     (void)program, (void)id, (void)question;
-    return ANSWER_TEXT("refused");
+    return RETURN_TEXT("refused");
 }
 
 static cl_int CL_API_CALL tell_program(cl_program program, cl_program_info question, size_t size, void *out,
@@ -271,7 +271,7 @@ static cl_int CL_API_CALL tell_program(cl_program program, cl_program_info quest
 {
     const size_t none = 0;
     (void)program, (void)question;
-    return ANSWER(none);
+    return RETURN_VALUE(none);
 }
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
@@ -292,7 +292,7 @@ static cl_int CL_API_CALL tell_kernel(cl_kernel kernel, cl_device_id id, cl_kern
     const size_t group = 1024;
     const cl_ulong none = 0;
     (void)kernel, (void)id;
-    return question == CL_KERNEL_WORK_GROUP_SIZE ? ANSWER(group) : ANSWER(none);
+    return question == CL_KERNEL_WORK_GROUP_SIZE ? RETURN_VALUE(group) : RETURN_VALUE(none);
 }
 
 /* Returns the status of a command, and creates its event. */
@@ -397,7 +397,7 @@ static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, siz
                          : runs              ? CL_RUNNING
                                              : CL_COMPLETE;
     (void)question;
-    return ANSWER(state);
+    return RETURN_VALUE(state);
 }
 
 static cl_int CL_API_CALL no_callback(cl_event event, cl_int state, void(CL_CALLBACK *call)(cl_event, cl_int, void *),
