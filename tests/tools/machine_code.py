@@ -1,6 +1,7 @@
 """Feeds saved machine code to tools/check-loops: it counts what is there, and each way to make the code worse misses a
 row, a figure, or both. Also tries what tools/check-vendors says of the candidates for GPUs. Usage: machine_code.py
 SOURCE_FOLDER"""
+import collections
 import importlib.machinery
 import importlib.util
 import os
@@ -119,6 +120,60 @@ def check_listing(target, folder):
     missing = {("other.map", target): table[NAME, target], **table}
     expect(any("not compiled" in one for one in limits.complaints([good], [], missing, True, FIGURES, ())),
            "a row without a kernel")
+
+
+# The loops of a product by Intel's compiler (IGC for dg2; most multiply-adds are left out) and of gradients of rows by
+# Mesa's (ACO for gfx1100): how many instructions of each kind they have, and the widths of their loads in bytes.
+KINDS = {
+    "product.asm": (dict(integer=50, branch=4, wait=19, global_load=2, move=19, local_load=32, multiply=64,
+                         local_store=2, barrier=1), {16: 34}),
+    "rows.aco": (dict(scalar=27, branch=7, integer=45, move=1, wait=15, global_load=8, float=15, multiply=12,
+                      local_store=1, local_load=1), {16: 9})}
+# Changes of these listings: pattern, replacement, how often, and how the counts of kinds and of widths change.
+MAD = r"^\tmad \(8\|M0\)(.*):f  (.*):f  (.*):f  (.*):f"
+KIND_CHANGES = {
+    "product.asm": {
+        "integers": (MAD, r"\tmad (8|M0)\1:d  \2:d  \3:d  \4:d", 4, dict(multiply=-4, integer=4), {}),
+        "halves": (MAD, r"\tmad (8|M0)\1:hf  \2:hf  \3:hf  \4:hf", 4, {}, {}),
+        "matrix instructions": (MAD, r"\tdpas.8x8 (8|M0)\1:f  \2:f  \3:hf  \4:hf", 2, dict(multiply=-2, matrix=2),
+                                {}),
+        "a spill": (MAD, "\tsend.dc0 (8|M0)  r1  r127  null:0  0x0  0x022843FD  // wr:1h+0, rd:2; scratch block read",
+                    1, dict(multiply=-1, spill=1), {}),
+        "narrow loads": (r"(0x02406001 .*) with xyzw", r"\1 with x", 1, {}, {16: -1, 4: 1}),
+        "halves in memory": (r"(0x02406001 .*); untyped surface read with xyzw", r"\1; byte scattered read 16b", 1, {},
+                             {16: -1, 2: 1}),
+        "loads from global memory": (r"0x024060FE", "0x02406001", 3, dict(local_load=-3, global_load=3), {})},
+    "rows.aco": {
+        "products of integers": (r"v_fma(c?)_f32", r"v_mad\1_u32_u24", 2, dict(multiply=-2, integer=2), {}),
+        "matrix instructions": (r"v_fmac?_f32\w*", "v_wmma_f32_16x16x16_f16", 2, dict(multiply=-2, matrix=2), {}),
+        "halves": (r"v_fmac?_f32\w*", "v_pk_fma_f16", 2, {}, {}),
+        "a spill": (r"\tbuffer_load_b128", "\tscratch_load_b128", 1, dict(global_load=-1, spill=1), {16: -1}),
+        "narrow loads": (r"\tbuffer_load_b128", "\tbuffer_load_b32", 2, {}, {16: -2, 4: 2}),
+        "halves in memory": (r"\tbuffer_load_b128", "\tbuffer_load_d16_b16", 1, {}, {16: -1, 2: 1}),
+        "a barrier": (r"^\tv_fma", "\ts_barrier\n\tv_fma", 1, dict(barrier=1), {})}}
+
+
+def kinds_of(text, name, folder):
+    """Counts the kinds of a listing's main loop, and the widths of its loads."""
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    loop, _ = machine_code.main_loop(path, None)
+    loads = [one.width for one in loop if one.kind in ("global_load", "local_load")]
+    return collections.Counter(one.kind for one in loop), collections.Counter(loads)
+
+
+def check_kinds(name, folder):
+    with open(os.path.join(source, "tests/data/machine_code", name), encoding="utf-8") as file:
+        text = file.read()
+    kinds, widths = kinds_of(text, name, folder)
+    expect((kinds, widths) == KINDS[name], "%s: %s, widths %s" % (name, dict(kinds), dict(widths)))
+    for message, (pattern, by, times, *changes) in KIND_CHANGES[name].items():
+        changed = kinds_of(replaced(text, pattern, by, times), name, folder)
+        for before, after, change in zip((kinds, widths), changed, changes):
+            wanted = collections.Counter(before)
+            wanted.update(change)
+            expect(+after == +wanted, "%s, %s: %s, not %s" % (name, message, dict(after), dict(+wanted)))
 
 
 # A loop over panels with two inner loops of matrix instructions, and others around them.
@@ -277,6 +332,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for target in LISTINGS:
             check_listing(target, folder)
+        for name in KINDS:
+            check_kinds(name, folder)
         check_inner_loops(folder)
         check_rows(folder)
         check_packed(folder)
