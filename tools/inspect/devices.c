@@ -141,8 +141,8 @@ static void print_json_limits(const tuff_device_info *info)
            info->memory_size, info->max_allocation, info->max_binding);
     printf("\"offset_alignment\": %u, \"local_memory_size\": %u, \"max_group_size\": %u, ", info->offset_alignment,
            info->local_memory_size, info->max_group_size);
-    printf("\"compute_units\": %u, \"max_bindings\": %u, \"subgroup_size\": %u, ", info->compute_units,
-           info->max_bindings, info->subgroup_size);
+    printf("\"compute_units\": %u, \"max_bindings\": %u, \"subgroup_size\": %u, \"vector_width\": %u, ",
+           info->compute_units, info->max_bindings, info->subgroup_size, info->vector_width);
     print_json_flag("narrow_storage", info->narrow_storage, ", ");
     print_json_flag("half_arithmetic", info->half_arithmetic, ", ");
     print_json_flag("int64", info->int64, ", ");
@@ -150,14 +150,15 @@ static void print_json_limits(const tuff_device_info *info)
 
 static void print_json_vendor_details(const tuff_device_info *info)
 {
-    static const char *const watchdogs[] = {"unknown", "there", "none"};
+    static const char *const watchdogs[] = {"unknown", "present", "none"};
     static const char *const matrices[] = {"absent", "offered", "other size", "no compiler", "wrong"};
     cli_print_json_member("watchdog", watchdogs[info->watchdog <= TUFF_WATCHDOG_NONE ? info->watchdog : 0], ", ");
     cli_print_json_member("matrix_units", matrices[info->matrix_state <= TUFF_MATRICES_WRONG ? info->matrix_state : 0],
                           ", ");
     printf("\"cooperative_matrix\": %u, \"min_subgroup_size\": %u, \"max_subgroup_size\": %u, ",
            info->cooperative_matrix, info->min_subgroup_size, info->max_subgroup_size);
-    printf("\"matrix_shape\": [%u, %u, %u], ", info->matrix_shape[0], info->matrix_shape[1], info->matrix_shape[2]);
+    printf("\"matrix_shape\": [%u, %u, %u], \"matrix_lanes\": %u, ", info->matrix_shape[0], info->matrix_shape[1],
+           info->matrix_shape[2], info->matrix_lanes);
     print_json_flag("matrix_bf16", info->matrix_bf16, ", ");
     print_json_flag("matrix_warpgroup", info->matrix_warpgroup != 0, ", ");
     printf("\"matrix_group_sizes\": %u, \"matrix_group_sizes_bf16\": %u, ", info->matrix_group_sizes,
