@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds with parts left out, or shared, compile without warnings and work: in turn, by the hour, without Vulkan, without
-# OpenCL, or as a shared library, with and without the module that compiles GLSL; embed.sh has the fourth turn. In a
-# thorough run all of these, without both APIs, and without shaderc.
+# OpenCL, as a shared library, with and without the module that compiles GLSL, or without the tuner; embed.sh has the
+# fourth turn. In a thorough run all of these, without both APIs, and without shaderc.
 set -eu
 source_folder=${TUFF_SOURCE:-$(cd "$(dirname "$0")/../.." && pwd)}
 [ -z "${TUFF_TEST_SANITIZE:-}" ] || exit 77
@@ -13,7 +13,7 @@ build() {
     shift
     echo "$name: $*"
     cmake -S "$source_folder" -B "$work/$name" -DCMAKE_BUILD_TYPE=Debug -DTUFF_TESTS=OFF -DTUFF_TOOL=OFF \
-        -DTUFF_EXAMPLES=ON -DTUFF_WERROR=ON "$@" >"$work/log"
+        -DTUFF_EXAMPLES=ON -DTUFF_WERROR=ON "$@" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
     cmake --build "$work/$name" -j2 >>"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 }
 
@@ -27,12 +27,29 @@ without() {
 
 seed=${TUFF_TEST_SEED:-$(($(date +%s) / 3600))}
 echo "TUFF_TEST_SEED=$seed repeats what this run draws"
-[ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 4)) -ne 3 ] || exit 77
-if [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 4)) -eq 0 ]; then
+[ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 5)) -ne 3 ] || exit 77
+if [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 5)) -eq 0 ]; then
     without VULKAN vulkan opencl
 fi
-if [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 4)) -eq 1 ]; then
+if [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 5)) -eq 1 ]; then
     without OPENCL opencl vulkan
+fi
+
+if [ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 5)) -eq 4 ]; then
+    # All plans run with their defaults. The tool trains, says that it cannot tune, and lacks the verb.
+    build untuned -DTUFF_AUTOTUNE=OFF -DTUFF_TOOL=ON -DTUFF_BENCH=OFF
+    tuff=$work/untuned/tuff
+    "$work/untuned/examples/gelu_c" auto
+    for i in $(seq 200); do echo "Every line of this text is like the one before it."; done >"$work/text"
+    "$tuff" train --data "$work/text" --device auto --steps 4 --layers 1 --heads 1 --width 16 --context 16 --batch 2 \
+        --sample 0 --save "$work/model.safetensors" | tee "$work/printed"
+    grep -q 'loss' "$work/printed" && [ -s "$work/model.safetensors" ]
+    ! "$tuff" tune warm >"$work/log" 2>&1 || { echo "a tool without the tuner has the verb tune"; exit 1; }
+    if nm "$work/untuned/libtuff.a" | grep -q ' T tuff__session_measure$'; then
+        echo "the library without the tuner has its code"
+        exit 1
+    fi
+    rm -rf "$work/untuned"
 fi
 
 if [ "${TUFF_SUITE:-}" = thorough ]; then
@@ -47,7 +64,7 @@ if [ "${TUFF_SUITE:-}" = thorough ]; then
     rm -rf "$work/no_shaderc"
 fi
 
-[ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 4)) -eq 2 ] || exit 0
+[ "${TUFF_SUITE:-}" = thorough ] || [ $((seed % 5)) -eq 2 ] || exit 0
 
 # The shared library has shaderc in a separate module. If that is missing or invalid, a device that must compile reports
 # it; an empty cache makes it compile.
