@@ -293,7 +293,8 @@ static void nvidia_has_no_halves_and_no_subgroups(void **state)
     assert_false(info.half_arithmetic);
     assert_int_equal(info.proved_subgroup_size, 0);
     assert_false(info.subgroup_shuffle);
-    /* The fake computes nothing, so its self-test proved nothing. A real one proves what 16-bit values in memory take. */
+    /* The fake computes nothing, so its self-test proved nothing. A real one proves what 16-bit values in memory
+       take. */
     info.proved = info.proved_barrier = info.proved_narrow_storage = info.proved_nan = true;
     tuff__device_override_info(device, &info);
     const tuff_dtype dtypes[] = {TUFF_F32, TUFF_F16, TUFF_BF16};
