@@ -9,7 +9,7 @@
 
 #define MAX_STEPS 16 /* attempts in the coarse search for how much must be recomputed */
 
-typedef struct fitting {
+typedef struct fit_state {
     tuff_device *device;
     tuff_graph *source;
     const tuff_compile_options *options;
@@ -18,16 +18,16 @@ typedef struct fitting {
     recomputed *ranking;
     int ranked, used; /* used: values of the ranking that the current launches recompute */
     uint64_t least;   /* lowest peak so far */
-} fitting;
+} fit_state;
 
-static tuff_status fuse_again(fitting *self)
+static tuff_status fuse_again(fit_state *self)
 {
     tuff__fusion_free(self->result.fusion);
     return tuff__fuse(*self->result.graph, self->options, self->bindings, self->result.passes, self->result.fusion);
 }
 
 /* Simplifies and fuses the source, with cheap values recomputed. */
-static tuff_status prepare(fitting *self)
+static tuff_status prepare(fit_state *self)
 {
     const compilation_result *result = &self->result;
     bool changed = false;
@@ -52,13 +52,13 @@ static tuff_status prepare(fitting *self)
     return changed ? fuse_again(self) : TUFF_OK;
 }
 
-static bool fits(const fitting *self)
+static bool fits(const fit_state *self)
 {
     const uint64_t budget = self->options->memory_budget;
     return budget == 0 || self->result.launches->peak <= budget;
 }
 
-static tuff_status lower(fitting *self)
+static tuff_status lower(fit_state *self)
 {
     launch_list *launches = self->result.launches;
     TRY(tuff__lower(self->device, self->result.fusion, self->options, NULL, launches));
@@ -67,7 +67,7 @@ static tuff_status lower(fitting *self)
 }
 
 /* Compiles with the first count values of the ranking recomputed. */
-static tuff_status attempt(fitting *self, int count)
+static tuff_status attempt(fit_state *self, int count)
 {
     TRY(prepare(self));
     TRY(tuff__recompute_ranked(self->result.fusion, self->ranking, count));
@@ -77,7 +77,7 @@ static tuff_status attempt(fitting *self, int count)
 }
 
 /* Takes coarse steps up to the first count that fits, then finds the smallest one by binary search. */
-static tuff_status search(fitting *self)
+static tuff_status search(fit_state *self)
 {
     const int step = (self->ranked + MAX_STEPS - 1) / MAX_STEPS;
     int low = 0, high = 0;
@@ -107,7 +107,7 @@ tuff_status tuff__compile_within_budget(tuff_device *device, tuff_graph *source,
                                         compilation_result result)
 {
     const uint32_t bindings = tuff__device_info(device)->max_bindings;
-    fitting self = {.device = device, .source = source, .options = options, .result = result, .least = UINT64_MAX};
+    fit_state self = {.device = device, .source = source, .options = options, .result = result, .least = UINT64_MAX};
     self.bindings = (int)(bindings == 0 || bindings > MAX_BINDINGS ? MAX_BINDINGS : bindings);
     TRY(prepare(&self));
     TRY(lower(&self));

@@ -16,17 +16,17 @@
 #include "exec/executable.h"
 
 enum {
-    LEAST_LAUNCHES = 4, /* of a dispatch: fewer are not worth a program */
+    MIN_LAUNCHES = 4,   /* of a dispatch: fewer are not worth a program */
     FIXED_BINDINGS = 3, /* parameters, rows, counters */
-    MOST_BUFFERS = MAX_BINDINGS - FIXED_BINDINGS,
+    MAX_BUFFERS = MAX_BINDINGS - FIXED_BINDINGS,
     COUNTERS = 128,
     ROW_HEAD = 5 /* FUNCTION to PARAMETERS */
 };
 
-/* Longer launches are not merged, because they gain nothing. The launches of one dispatch take at most LONGEST_DISPATCH
-   together, so that the driver reports progress often enough. */
-#define LONGEST_LAUNCH 1e-3
-#define LONGEST_DISPATCH 10e-3
+/* Longer launches are not merged, because they gain nothing. The launches of one dispatch take at most
+   MAX_DISPATCH_SECONDS together, so that the driver reports progress often enough. */
+#define MAX_LAUNCH_SECONDS 1e-3
+#define MAX_DISPATCH_SECONDS 10e-3
 
 /* A function of the persistent kernel. */
 typedef struct kernel_function {
@@ -38,7 +38,7 @@ typedef struct kernel_function {
 /* Consecutive launches that become one dispatch, and their buffers. */
 typedef struct merged_run {
     int first, count;
-    buffer_binding buffers[MOST_BUFFERS];
+    buffer_binding buffers[MAX_BUFFERS];
     int buffer_count;
     double seconds;
 } merged_run;
@@ -127,7 +127,7 @@ static bool add_buffers(merged_run *run, const command *work, int limit)
 /* Ends the current run. One that is too short is dropped: its launches stay dispatches of their own. */
 static tuff_status end_run(merger *self)
 {
-    if (self->current.count >= LEAST_LAUNCHES) {
+    if (self->current.count >= MIN_LAUNCHES) {
         if (!GROW(self->runs, self->run_count, self->run_capacity))
             return TUFF_E_OOM_HOST;
         self->runs[self->run_count++] = self->current;
@@ -144,7 +144,7 @@ static bool extend_run(merger *self, int index, double seconds, int limit)
     merged_run *run = &self->current;
     if (run->count == 0)
         *run = (merged_run){.first = index};
-    if (run->seconds + seconds > LONGEST_DISPATCH || !add_buffers(run, &self->executable->commands[index], limit))
+    if (run->seconds + seconds > MAX_DISPATCH_SECONDS || !add_buffers(run, &self->executable->commands[index], limit))
         return false;
     ++run->count;
     run->seconds += seconds;
@@ -159,8 +159,8 @@ static tuff_status find_runs(merger *self)
     const int limit = (int)bindings - FIXED_BINDINGS;
     for (int i = self->executable->setup_count; i < self->executable->command_count; ++i) {
         const double seconds = estimate(self->executable, i);
-        const bool is_mergeable = seconds <= LONGEST_LAUNCH &&
-                                  self->executable->commands[i].seconds <= LONGEST_DISPATCH &&
+        const bool is_mergeable = seconds <= MAX_LAUNCH_SECONDS &&
+                                  self->executable->commands[i].seconds <= MAX_DISPATCH_SECONDS &&
                                   can_be_function(self->executable, i);
         if (is_mergeable && extend_run(self, i, seconds, limit))
             continue;

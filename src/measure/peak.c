@@ -193,14 +193,14 @@ static bool is_gpu(const peak *self)
    The clocks of a GPU may stay low for some time after work arrives. */
 static tuff_status run_until_steady(peak *self, uint64_t longest)
 {
-    enum { LEAST_RUNS = 9, STEADY = 600000000 }; /* the latter in ns */
+    enum { MIN_RUNS = 9, STEADY = 600000000 }; /* the latter in ns */
     /* mark: the least time when it last fell by 2 %, at the moment `improved`. steady: runs since then. */
     const uint64_t begin = tuff__nanoseconds();
     uint64_t mark = 0, time = 0, improved = begin, now = begin;
     int steady = 0;
     for (int i = 0;; i++, steady++) {
-        const bool is_steady = steady >= LEAST_RUNS && now - improved >= STEADY;
-        if (i >= LEAST_RUNS && (!is_gpu(self) || is_steady || now - begin >= longest))
+        const bool is_steady = steady >= MIN_RUNS && now - improved >= STEADY;
+        if (i >= MIN_RUNS && (!is_gpu(self) || is_steady || now - begin >= longest))
             return TUFF_OK;
         TRY(tuff__peak_time(self, &time));
         now = tuff__nanoseconds();

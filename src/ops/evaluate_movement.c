@@ -46,15 +46,15 @@ void tuff__for_each_run(tuff_shape shape, const layout *a, const layout *b, run_
 }
 
 /* The state of copy_run. */
-typedef struct copying {
+typedef struct copy_context {
     const double *from;
     double *to;
-} copying;
+} copy_context;
 
 /* Contiguous runs, which are most of a model's movement, use memcpy. */
 static void copy_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const copying *copy = user;
+    const copy_context *copy = user;
     const double *from = copy->from + a;
     double *to = copy->to + b;
     if (step_a == 1 && step_b == 1) {
@@ -68,9 +68,9 @@ static void copy_run(void *user, int64_t a, int64_t b, int64_t count, int64_t st
 /* Copies values and, if requested, errors. */
 static void copy_elements(const evaluation *e, int input, tuff_shape shape, const layout *from, const layout *to)
 {
-    tuff__for_each_run(shape, from, to, copy_run, &(copying){e->inputs[input], e->value});
+    tuff__for_each_run(shape, from, to, copy_run, &(copy_context){e->inputs[input], e->value});
     if (e->error)
-        tuff__for_each_run(shape, from, to, copy_run, &(copying){e->input_errors[input], e->error});
+        tuff__for_each_run(shape, from, to, copy_run, &(copy_context){e->input_errors[input], e->error});
 }
 
 /* Copies each part into the result, further along the axis. */

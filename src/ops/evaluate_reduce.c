@@ -31,16 +31,16 @@ static layout reduced_layout(const evaluation *e)
 
 /* The state of add_run and max_run. magnitudes: add absolute values; wraps: each sum wraps, since those
    of many integers are not exact in double. */
-typedef struct adding {
+typedef struct sum_context {
     const double *from;
     double *to;
     bool magnitudes, wraps;
     tuff_dtype dtype;
-} adding;
+} sum_context;
 
 static void add_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const adding *sum = user;
+    const sum_context *sum = user;
     for (int64_t i = 0; i < count; i++) {
         const double term = sum->from[a + i * step_a];
         double *to = &sum->to[b + i * step_b];
@@ -56,11 +56,11 @@ static void sum_elements(const evaluation *e, const double *from, double *to, bo
 {
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
     tuff__for_each_run(e->input_shapes[0], &input, &output, add_run,
-                       &(adding){.from = from,
-                                 .to = to,
-                                 .magnitudes = magnitudes,
-                                 .wraps = tuff__dtype_is_integer(e->dtype) && !magnitudes,
-                                 .dtype = e->dtype});
+                       &(sum_context){.from = from,
+                                      .to = to,
+                                      .magnitudes = magnitudes,
+                                      .wraps = tuff__dtype_is_integer(e->dtype) && !magnitudes,
+                                      .dtype = e->dtype});
 }
 
 /* The sum in double is exact enough for any f32 result; the bound is that of a kernel's chains and tree. */
@@ -88,7 +88,7 @@ tuff_status tuff__evaluate_sum(const evaluation *e, int64_t count)
 /* NaN, once found, stays, because no comparison with it is true. */
 static void max_run(void *user, int64_t a, int64_t b, int64_t count, int64_t step_a, int64_t step_b)
 {
-    const adding *reduction = user;
+    const sum_context *reduction = user;
     for (int64_t i = 0; i < count; i++) {
         double term = reduction->from[a + i * step_a], *to = &reduction->to[b + i * step_b];
         if (isnan(term) || term > *to)
@@ -103,7 +103,7 @@ static void find_maxima(const evaluation *e, const double *from, double *to, int
     layout input = tuff__row_major(e->input_shapes[0]), output = reduced_layout(e);
     for (int64_t i = 0; i < count; i++)
         to[i] = least;
-    tuff__for_each_run(e->input_shapes[0], &input, &output, max_run, &(adding){.from = from, .to = to});
+    tuff__for_each_run(e->input_shapes[0], &input, &output, max_run, &(sum_context){.from = from, .to = to});
 }
 
 tuff_status tuff__evaluate_reduce_max(const evaluation *e, int64_t count)

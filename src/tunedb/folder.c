@@ -160,11 +160,11 @@ tuff_status tuff__tune_visit_stores(store_visitor visitor, void *state)
     return visit_folder(true, visitor, state);
 }
 
-typedef struct opening {
+typedef struct store_search {
     char name[STORE_NAME_SIZE]; /* of the environment's store */
     char stem[STORE_NAME_SIZE]; /* how the names of the shipped stores of the device begin, whatever its version */
     tune_stores *out;
-} opening;
+} store_search;
 
 static tuff_status append(tune_stores *stores, tune_store *store)
 {
@@ -180,7 +180,7 @@ static tuff_status append(tune_stores *stores, tune_store *store)
    is already open. */
 static tuff_status open_one(const char *path, bool is_shipped, void *state)
 {
-    opening *self = state;
+    store_search *self = state;
     tune_store *store = NULL;
     const char *name = strrchr(path, '/') + 1;
     if (is_shipped ? strncmp(name, self->stem, strlen(self->stem)) != 0 : strcmp(name, self->name) == 0)
@@ -194,7 +194,7 @@ static tuff_status open_one(const char *path, bool is_shipped, void *state)
 tuff_status tuff__tune_open_stores(const char *environment, bool with_other_environments, tune_stores *out)
 {
     tune_store *first = NULL;
-    opening self = {.out = out};
+    store_search self = {.out = out};
     *out = (tune_stores){0};
     (void)tuff__tune_store_name(environment, self.name);
     const size_t length = add_device(environment, false, self.stem);

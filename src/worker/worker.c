@@ -385,13 +385,13 @@ static tuff_status read_choice(byte_reader *from, key_choice *out)
 
 static tuff_status read_report(worker *self, byte_reader *from, report *out)
 {
-    enum { LEAST = 1 + 4 };
+    enum { MIN_BYTES = 1 + 4 };
     out->status = (tuff_status)tuff__get_u32(from);
     tuff__get_text(from, out->error, sizeof out->error);
     out->lost = tuff__get_bool(from);
     self->session->keys_done = (int)tuff__get_u32(from);
     read_stats(self, from, &out->stats);
-    const int count = tuff__get_count(from, LEAST);
+    const int count = tuff__get_count(from, MIN_BYTES);
     out->all = tuff__calloc((size_t)count + 1, sizeof *out->all);
     if (out->all == NULL)
         return TUFF_E_OOM_HOST;

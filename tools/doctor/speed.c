@@ -12,8 +12,8 @@
 
 enum { HEAD_WIDTH = 64, CHAIN = 100 };
 /* Runs are enqueued together until they take that long, so that starting and waiting hardly count. */
-#define LEAST_SECONDS 0.004
-enum { MOST_TOGETHER = 64, LEAST_TURNS = 5 };
+#define MIN_SECONDS 0.004
+enum { MAX_TOGETHER = 64, MIN_TURNS = 5 };
 
 typedef struct timing {
     tuff_device *device;
@@ -58,8 +58,8 @@ static tuff_status run_together(const timing *self, tuff_plan *plan, int togethe
     return TUFF_OK;
 }
 
-/* Returns the seconds of one run of a plan, the best of LEAST_TURNS or more measurements until the time that began at
-   `begin` is over. Each enqueues `together` runs, or, if that is 0, as many as take LEAST_SECONDS, then
+/* Returns the seconds of one run of a plan, the best of MIN_TURNS or more measurements until the time that began at
+   `begin` is over. Each enqueues `together` runs, or, if that is 0, as many as take MIN_SECONDS, then
    waits. */
 static double measure_plan(const timing *self, uint64_t begin, tuff_plan *plan, int together, const char *subject)
 {
@@ -67,10 +67,9 @@ static double measure_plan(const timing *self, uint64_t begin, tuff_plan *plan, 
     tuff_status status = run_together(self, plan, 1, &took);
     if (status == TUFF_OK && together == 0) {
         status = run_together(self, plan, 1, &took); /* the first run also waits for what compiling left to do */
-        together = took * MOST_TOGETHER < LEAST_SECONDS ? MOST_TOGETHER : 1 + (int)(LEAST_SECONDS / took);
+        together = took * MAX_TOGETHER < MIN_SECONDS ? MAX_TOGETHER : 1 + (int)(MIN_SECONDS / took);
     }
-    for (int turn = 0; status == TUFF_OK && (turn < LEAST_TURNS || tuff__seconds_since(begin) < self->seconds);
-         turn++) {
+    for (int turn = 0; status == TUFF_OK && (turn < MIN_TURNS || tuff__seconds_since(begin) < self->seconds); turn++) {
         status = run_together(self, plan, together, &took);
         best = status == TUFF_OK && (best == 0 || took < best) ? took : best;
     }

@@ -26,20 +26,20 @@ static const char *class_name(tuff_device_class device_class)
 }
 
 /* What is known of a device only while it is open. All are false if it cannot be opened. */
-typedef struct device_means {
+typedef struct device_features {
     bool upload_queue, command_buffers, pipeline_cache;
-} device_means;
+} device_features;
 
 /* Opens the device, which runs its self-test. If that fails the description is unchanged, and tuff_error has the
    reason. */
-static bool run_self_test(tuff_device_info *info, device_means *means)
+static bool run_self_test(tuff_device_info *info, device_features *features)
 {
     tuff_device *device = tuff_device_open(info->selector);
     const bool opened = device && tuff_device_describe(device, info) == TUFF_OK;
-    *means = (device_means){0};
+    *features = (device_features){0};
     if (opened)
-        *means = (device_means){tuff__device_has_upload_queue(device), tuff__device_has_command_buffers(device),
-                                tuff__device_has_pipeline_cache(device)};
+        *features = (device_features){tuff__device_has_upload_queue(device), tuff__device_has_command_buffers(device),
+                                      tuff__device_has_pipeline_cache(device)};
     tuff_device_close(device);
     return opened;
 }
@@ -169,7 +169,7 @@ static void print_json_vendor_details(const tuff_device_info *info)
     print_json_flag("writes_directly", info->writes_directly, ", ");
 }
 
-static void print_json_row(const tuff_device_info *info, const device_means *means, const char *reason)
+static void print_json_row(const tuff_device_info *info, const device_features *features, const char *reason)
 {
     printf("  {");
     cli_print_json_member("selector", info->selector, ", ");
@@ -180,9 +180,9 @@ static void print_json_row(const tuff_device_info *info, const device_means *mea
     print_json_limits(info);
     print_json_vendor_details(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
-    print_json_flag("upload_queue", means->upload_queue, ", ");
-    print_json_flag("command_buffers", means->command_buffers, ", ");
-    print_json_flag("pipeline_cache", means->pipeline_cache, ", ");
+    print_json_flag("upload_queue", features->upload_queue, ", ");
+    print_json_flag("command_buffers", features->command_buffers, ", ");
+    print_json_flag("pipeline_cache", features->pipeline_cache, ", ");
     if (reason)
         cli_print_json_member("failure", reason, ", ");
     print_json_flag("opens", !reason, ", ");
@@ -224,18 +224,18 @@ static int devices(int count, char **arguments)
     fputs(json ? "[\n" : "", stdout);
     for (int i = 0; i < tuff_device_count(); i++) {
         tuff_device_info info;
-        device_means means;
+        device_features features;
         if (tuff_device_describe_at(i, &info) != TUFF_OK) {
             code = cli_fail_library(&verb_devices, "describing a device");
             break;
         }
-        const char *reason = run_self_test(&info, &means) ? NULL : tuff_error();
+        const char *reason = run_self_test(&info, &features) ? NULL : tuff_error();
         if (reason)
             code = EXIT_FAILED;
         if (json && i > 0)
             printf(",\n");
         if (json)
-            print_json_row(&info, &means, reason);
+            print_json_row(&info, &features, reason);
         else
             inspect_print_device(&info, reason);
     }

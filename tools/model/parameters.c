@@ -247,19 +247,19 @@ typedef struct initialization {
 } initialization;
 
 /* Shared by the threads that fill one parameter. */
-typedef struct filling {
+typedef struct fill_context {
     uint64_t key;
     double deviation; /* of the normally distributed ones */
     initial initial;
     float *values;
     int64_t count;
-} filling;
+} fill_context;
 
 enum { PART = 1 << 16 };
 
 static void fill_part(void *user, int index)
 {
-    const filling *self = user;
+    const fill_context *self = user;
     const int64_t first = (int64_t)index * PART, rest = self->count - first, count = rest < PART ? rest : PART;
     if (self->initial == NORMAL || self->initial == NORMAL_RESIDUAL)
         random_normals(self->key, (uint64_t)first, self->deviation, self->values + first, count);
@@ -275,7 +275,7 @@ static tuff_status write_initial(void *user, const model_config *config, const p
     float *values = tuff__calloc((size_t)count, sizeof *values);
     if (!values)
         return TUFF_E_OOM_HOST;
-    filling fill = {.key = random_key(self->seed, name), .deviation = 0.02, .initial = row->initial};
+    fill_context fill = {.key = random_key(self->seed, name), .deviation = 0.02, .initial = row->initial};
     if (row->initial == NORMAL_RESIDUAL)
         fill.deviation = 0.02 / sqrt(2.0 * (double)config->layers);
     fill.values = values;

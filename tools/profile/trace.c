@@ -53,12 +53,12 @@ static void add_task(trace *self, const tuff_task_info *task, double start, doub
 }
 
 /* A period in which all tasks belong to one phase. */
-typedef struct stretch {
+typedef struct phase_span {
     tuff_phase phase;
     double start, end; /* microseconds; end 0: none is open */
-} stretch;
+} phase_span;
 
-static void close_stretch(trace *self, const stretch *open)
+static void close_span(trace *self, const phase_span *open)
 {
     if (open->end <= 0)
         return;
@@ -69,7 +69,7 @@ static void close_stretch(trace *self, const stretch *open)
 static void add_tasks(trace *self, const tuff_plan *plan, int count)
 {
     const double base = self->end;
-    stretch open = {.end = 0};
+    phase_span open = {.end = 0};
     for (int i = 0; i < count; i++) {
         tuff_task_info task;
         if (tuff_plan_task(plan, i, &task) != TUFF_OK || task.nanoseconds == 0)
@@ -77,13 +77,13 @@ static void add_tasks(trace *self, const tuff_plan *plan, int count)
         const double start = base + (double)task.start * 1e-3, duration = (double)task.nanoseconds * 1e-3;
         add_task(self, &task, start, duration);
         if (open.end <= 0 || open.phase != task.phase) {
-            close_stretch(self, &open);
-            open = (stretch){.phase = task.phase, .start = start};
+            close_span(self, &open);
+            open = (phase_span){.phase = task.phase, .start = start};
         }
         open.end = start + duration;
         self->end = open.end > self->end ? open.end : self->end;
     }
-    close_stretch(self, &open);
+    close_span(self, &open);
 }
 
 void trace_add(trace *self, const tuff_plan *plan, const char *name)

@@ -59,14 +59,14 @@ static scale scale_of_values(const chart *self, const history *all, bool on_righ
 }
 
 /* State of a drawing. */
-typedef struct drawing {
+typedef struct chart_state {
     const history *lines;
     text *out;
     int right;           /* x coordinate of the last step */
     int64_t first, last; /* range of steps */
-} drawing;
+} chart_state;
 
-static void find_steps(drawing *self, const chart *drawn)
+static void find_steps(chart_state *self, const chart *drawn)
 {
     self->first = self->lines->lines[0].step;
     self->last = self->lines->lines[self->lines->count - 1].step;
@@ -79,7 +79,7 @@ static void find_steps(drawing *self, const chart *drawn)
     }
 }
 
-static double place_x(const drawing *self, int64_t step)
+static double place_x(const chart_state *self, int64_t step)
 {
     const int64_t first = self->first, last = self->last;
     const double width = self->right - LEFT;
@@ -103,7 +103,7 @@ static void add_number(text *out, double value, double step)
         tuff__text_add(out, "%.4g", value);
 }
 
-static void add_values(const drawing *self, const scale *axis, bool on_right)
+static void add_values(const chart_state *self, const scale *axis, bool on_right)
 {
     text *out = self->out;
     for (double value = axis->low; value <= axis->high + 0.5 * axis->step; value += axis->step) {
@@ -118,7 +118,7 @@ static void add_values(const drawing *self, const scale *axis, bool on_right)
     }
 }
 
-static void add_steps(const drawing *self)
+static void add_steps(const chart_state *self)
 {
     text *out = self->out;
     const int64_t first = self->first, last = self->last;
@@ -141,7 +141,7 @@ static double mean_of(const chart_series *series, const history *lines, int firs
     return isfinite(sum) ? sum / count : (double)NAN;
 }
 
-static void add_line(const drawing *self, const chart_series *series, const scale *axis)
+static void add_line(const chart_state *self, const chart_series *series, const scale *axis)
 {
     const history *lines = lines_of(series, self->lines);
     text *out = self->out;
@@ -162,7 +162,7 @@ static void add_line(const drawing *self, const chart_series *series, const scal
 }
 
 /* Marks the points of a series that has only a few. */
-static void add_dots(const drawing *self, const chart_series *series, const scale *axis)
+static void add_dots(const chart_state *self, const chart_series *series, const scale *axis)
 {
     enum { MAX_DOTS = 60 };
     const history *lines = lines_of(series, self->lines);
@@ -194,7 +194,7 @@ void chart_draw(const chart *self, const history *lines, text *out)
     if (lines->count == 0)
         return;
     const scale left = scale_of_values(self, lines, false), right = scale_of_values(self, lines, true);
-    drawing made = {.lines = lines, .out = out, .right = self->width - (has_right ? RIGHT_MARGIN : MARGIN)};
+    chart_state made = {.lines = lines, .out = out, .right = self->width - (has_right ? RIGHT_MARGIN : MARGIN)};
     find_steps(&made, self);
     tuff__text_add(out, "<figure>");
     add_legend(out, self);

@@ -91,7 +91,7 @@ tuff_status saving_find_best(const char *path, const run_state *state, char *out
 
 /* A run that was killed after writing its best checkpoint and before naming it FILE.best lacks that name, and so does a
    run that resumes under another name. Creates the name if possible, else sets lacks_best. */
-static tuff_status find_lacking_best(saving *self, const run_state *state)
+static tuff_status find_lacking_best(save_state *self, const run_state *state)
 {
     char best[1024];
     if (!state->has_best)
@@ -105,10 +105,10 @@ static tuff_status find_lacking_best(saving *self, const run_state *state)
     return TUFF_OK;
 }
 
-tuff_status saving_open(saving *self, const char *path, int64_t keep, bool async, const run_state *state,
+tuff_status saving_open(save_state *self, const char *path, int64_t keep, bool async, const run_state *state,
                         language_model *model, tuff_optimizer *optimizer)
 {
-    *self = (saving){
+    *self = (save_state){
         .path = path, .keep = keep, .model = model, .optimizer = optimizer, .saved = -1, .begun = -1, .failed = -1};
     if (!path)
         return TUFF_OK;
@@ -119,7 +119,7 @@ tuff_status saving_open(saving *self, const char *path, int64_t keep, bool async
     return self->writer || tuff_last_status() == TUFF_E_OOM_DEVICE ? TUFF_OK : tuff_last_status();
 }
 
-static tuff_status save(const saving *self, const run_metadata *metadata, int64_t step, bool is_best)
+static tuff_status save(const save_state *self, const run_metadata *metadata, int64_t step, bool is_best)
 {
     const tuff_checkpoint_options options = {.keys = metadata->keys,
                                              .texts = (const char *const *)metadata->texts,
@@ -132,14 +132,14 @@ static tuff_status save(const saving *self, const run_metadata *metadata, int64_
     return tuff_checkpoint_save_as(self->path, self->model->parameters, self->optimizer, &options);
 }
 
-static tuff_status note_failure(saving *self, int64_t step, bool is_best, tuff_status status)
+static tuff_status note_failure(save_state *self, int64_t step, bool is_best, tuff_status status)
 {
     self->failed = step;
     self->lacks_best = self->lacks_best || is_best;
     return status;
 }
 
-tuff_status saving_wait(saving *self)
+tuff_status saving_wait(save_state *self)
 {
     const tuff_status status = self->writer ? tuff_checkpoint_writer_wait(self->writer) : TUFF_OK;
     const int64_t step = self->begun;
@@ -155,7 +155,7 @@ tuff_status saving_wait(saving *self)
 
 /* Saves the weights of an earlier step, whose own save failed. The current checkpoint is finished first, so that it is
    not lost if this fails again. */
-static tuff_status save_lacking_best(saving *self, const run_metadata *metadata, tuff_parameters *best)
+static tuff_status save_lacking_best(save_state *self, const run_metadata *metadata, tuff_parameters *best)
 {
     char path[1024];
     TRY(saving_wait(self));
@@ -166,7 +166,8 @@ static tuff_status save_lacking_best(saving *self, const run_metadata *metadata,
     return TUFF_OK;
 }
 
-tuff_status saving_begin(saving *self, const run_settings *settings, int64_t step, bool is_best, tuff_parameters *best)
+tuff_status saving_begin(save_state *self, const run_settings *settings, int64_t step, bool is_best,
+                         tuff_parameters *best)
 {
     run_metadata metadata;
     if (self->saved == step && !is_best)
@@ -184,13 +185,13 @@ tuff_status saving_begin(saving *self, const run_settings *settings, int64_t ste
     return status == TUFF_OK ? TUFF_OK : note_failure(self, step, is_best, status);
 }
 
-void saving_close(saving *self)
+void saving_close(save_state *self)
 {
     (void)tuff_checkpoint_writer_destroy(self->writer);
     self->writer = NULL;
 }
 
-bool saving_is_written(const saving *self)
+bool saving_is_written(const save_state *self)
 {
     run_settings found;
     return run_settings_read(self->path, &found) == TUFF_OK && found.state.step == self->failed;

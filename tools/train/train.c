@@ -39,7 +39,7 @@ typedef struct training {
     const char **norm_names; /* names of the logged norms; NULL: none */
     float *norm_values;
     int64_t done, last; /* steps: done, and at the end of this run */
-    saving saving;
+    save_state saving;
     validation validation;
     progress progress;
     step_profile profile;

@@ -160,14 +160,14 @@ static double lion_error(const comparison *self, int64_t at, double rate, double
 }
 
 /* Adafactor's decay after step t: the weights of a new square and of the old state. */
-typedef struct forgetting {
+typedef struct decay_factors {
     double fresh, kept, epsilon;
-} forgetting;
+} decay_factors;
 
-static forgetting forgetting_of(const comparison *self)
+static decay_factors decay_factors_of(const comparison *self)
 {
     const double fresh = pow(self->step + 1, -0.8);
-    return (forgetting){.fresh = fresh, .kept = 1 - fresh, .epsilon = self->expected->options.epsilon};
+    return (decay_factors){.fresh = fresh, .kept = 1 - fresh, .epsilon = self->expected->options.epsilon};
 }
 
 /* A mean of squares, with an error in each root, is between these bounds. */
@@ -177,7 +177,7 @@ typedef struct interval {
 
 static interval state_interval(const comparison *self, int64_t at, double gradient)
 {
-    const forgetting decay = forgetting_of(self);
+    const decay_factors decay = decay_factors_of(self);
     const double value = values_of(self)->value[at],
                  least = decay.kept * values_of(self)->begin[at] + decay.fresh * decay.epsilon;
     const double mean = fmax(0, value - least) / decay.fresh; /* of squares */
@@ -201,7 +201,7 @@ static double adafactor_size(const comparison *self, const tensor_location *weig
 static double vector_error(const comparison *self, const tensor_location *state, int64_t i, double gradient,
                            double error, double *direction)
 {
-    const forgetting decay = forgetting_of(self);
+    const decay_factors decay = decay_factors_of(self);
     const double others = decay.kept * values_of(self)->begin[state->offset + i] + decay.fresh * decay.epsilon;
     const double low = gradient - error, high = gradient + error;
     *direction = gradient / sqrt(others + decay.fresh * gradient * gradient);
@@ -222,7 +222,7 @@ typedef struct matrix_location {
 static double matrix_error(const comparison *self, const matrix_location *at, double gradient, double error,
                            double *direction)
 {
-    const double fresh = forgetting_of(self).fresh, most = at->mean_interval.high;
+    const double fresh = decay_factors_of(self).fresh, most = at->mean_interval.high;
     const int64_t row_at = at->rows->offset + at->row, column_at = at->columns->offset + at->column;
     const interval row = state_interval(self, row_at, error), column = state_interval(self, column_at, error);
     const double *value = values_of(self)->value, size = fabs(gradient);

@@ -167,10 +167,10 @@ static void limit_cost(program_recipe *recipe, double most)
    only rounding errors. */
 static bool is_norm_too_small(const program_recipe *recipe)
 {
-    enum { LEAST = 6 };
+    enum { MIN_WIDTH = 6 };
     const int64_t heads =
         program_choice(recipe, FIELD_FORM) == FORM_TRANSFORMER ? program_size(recipe, FIELD_HEADS) : 1;
-    return heads * program_size(recipe, FIELD_WIDTH) < LEAST;
+    return heads * program_size(recipe, FIELD_WIDTH) < MIN_WIDTH;
 }
 
 program_recipe program_draw(uint64_t seed)

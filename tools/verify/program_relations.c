@@ -145,14 +145,14 @@ static void run_check(int index, program_context *context, const program_recipe 
         program_check_gradients(context, recipe, report);
 }
 
-typedef struct shrinking {
+typedef struct shrink_context {
     program_context *context;
     int check;
-} shrinking;
+} shrink_context;
 
 static bool still_fails(void *state, const program_recipe *recipe)
 {
-    const shrinking *shrunk = state;
+    const shrink_context *shrunk = state;
     program_report report = {.failures = 0};
     run_check(shrunk->check, shrunk->context, recipe, &report);
     return report.failures > 0;
@@ -171,7 +171,7 @@ void program_check_one(program_context *context, const program_recipe *recipe, i
     if (failure.report.failures == 0)
         return;
     totals->failed++;
-    shrinking state = {context, check};
+    shrink_context state = {context, check};
     program_shrink(&failure.smallest, still_fails, &state, TRIES);
     run_check(check, context, &failure.smallest, &failure.smallest_report);
     failed(user, &failure);

@@ -16,10 +16,10 @@
 /* A reduction of at least this many elements to one produces statistics. */
 #define MIN_REDUCED 16
 
-typedef struct marking {
+typedef struct mark_context {
     const tuff_graph *graph;
     bool *precise, *statistic;
-} marking;
+} mark_context;
 
 tuff_precision program_precision(const program_recipe *recipe)
 {
@@ -39,7 +39,7 @@ static bool sums(const node *at)
            pattern == PATTERN_MATMUL;
 }
 
-static void mark(const marking *self)
+static void mark(const mark_context *self)
 {
     for (int i = self->graph->node_count - 1; i >= 0; i--) {
         const node *at = self->graph->nodes[i];
@@ -67,7 +67,7 @@ bool program_rounding_excludes(const node *at)
 }
 
 /* Number of bits that a result keeps; 0: all of a double. */
-static unsigned char bits_of(const marking *self, const node *at, unsigned char stored)
+static unsigned char bits_of(const mark_context *self, const node *at, unsigned char stored)
 {
     const bool adds_up = tuff__op_info(at->op)->pattern != PATTERN_MATMUL && sums(at);
     if (program_rounding_excludes(at))
@@ -96,7 +96,7 @@ tuff_status program_rounding_make(const tuff_graph *graph, tuff_precision precis
 {
     const size_t count = (size_t)graph->node_count + 1;
     const unsigned char stored = precision == TUFF_PRECISION_F16 ? 11 : precision == TUFF_PRECISION_BF16 ? 8 : SUM_BITS;
-    marking self = {.graph = graph, .precise = calloc(2 * count, sizeof(bool))};
+    mark_context self = {.graph = graph, .precise = calloc(2 * count, sizeof(bool))};
     *out = (program_rounding){.results = calloc(count, 1), .operands = calloc(count, 1), .inner = calloc(count, 1)};
     if (self.precise == NULL || out->results == NULL || out->operands == NULL || out->inner == NULL) {
         free(self.precise);

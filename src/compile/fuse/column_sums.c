@@ -139,15 +139,15 @@ column_fit tuff__fit_columns(const struct fusion *fusion, const struct task *row
     return *block_rows > 0 ? COLUMNS_FIT_IN_BLOCKS : COLUMNS_DO_NOT_FIT;
 }
 
-typedef struct cutting {
+typedef struct cut_context {
     tuff_graph *graph;
     int original_count;
     node **order; /* the nodes of the rewritten graph */
     int order_count;
     int64_t *rows; /* by node: rows in each block of a sum that is cut; 0: not cut */
-} cutting;
+} cut_context;
 
-static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
+static tuff_tensor *make(cut_context *self, op_code op, tuff_shape shape, tuff_tensor *input, uint32_t axes)
 {
     if (input->node == NULL)
         return input;
@@ -159,7 +159,7 @@ static tuff_tensor *make(cutting *self, op_code op, tuff_shape shape, tuff_tenso
 }
 
 /* Sums the innermost reduced axis in blocks of this many rows; the original node then sums the blocks. */
-static tuff_status cut(cutting *self, node *at, int64_t rows)
+static tuff_status cut(cut_context *self, node *at, int64_t rows)
 {
     tuff_tensor *x = at->inputs[0];
     const int axis = innermost_reduced(at);
@@ -178,7 +178,7 @@ static tuff_status cut(cutting *self, node *at, int64_t rows)
     return TUFF_OK;
 }
 
-static tuff_status rewrite(cutting *self)
+static tuff_status rewrite(cut_context *self)
 {
     tuff_status status = TUFF_OK;
     for (int i = 0; i < self->original_count && status == TUFF_OK; ++i) {
@@ -213,7 +213,7 @@ static bool choose(struct fusion *fusion, int64_t *cut_rows, struct task_order *
 tuff_status tuff__cut_columns(struct fusion *fusion, bool *changed)
 {
     const size_t count = (size_t)fusion->graph->node_count;
-    cutting self = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
+    cut_context self = {.graph = fusion->graph, .original_count = fusion->graph->node_count};
     struct task_order order;
     const bool has_order = tuff__task_order_init(fusion, &order);
     self.rows = tuff__calloc(count + 1, sizeof *self.rows);

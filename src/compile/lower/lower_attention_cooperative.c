@@ -95,9 +95,9 @@ static int64_t register_bytes(const units *work)
    rest of its 255 registers are for loads. The smallest tile is accepted in any case. */
 static bool fits_registers(const units *work)
 {
-    enum { MOST = 176 };
+    enum { MAX_REGISTERS = 176 };
     const int next = work->keys * work->staged / (2 * work->lanes * work->subgroups) + work->extra_registers;
-    return work->rows * (work->depth / 4 + work->width / 2 + work->keys / 2) + next <= MOST ||
+    return work->rows * (work->depth / 4 + work->width / 2 + work->keys / 2) + next <= MAX_REGISTERS ||
            (work->rows == 1 && work->keys <= fewest_keys(work));
 }
 
@@ -353,8 +353,8 @@ static int64_t sums_of_lane(const attention *job, const attention_units *work)
 
 static bool has_registers(const attention *job, const attention_units *work)
 {
-    enum { MOST = 128 };
-    return sums_of_lane(job, work) <= MOST;
+    enum { MAX_SUMS = 128 };
+    return sums_of_lane(job, work) <= MAX_SUMS;
 }
 
 static bool backward_fits(const attention *job, const attention_units *work)

@@ -236,14 +236,14 @@ static int64_t tile_columns(const launch_list *list, const scatter_axes *scatter
 /* Returns the most keys and items of the list that every loop can iterate over, even if all items have the same key. */
 static scatter_part largest_part(const launch_list *list, const scatter_axes *scatter)
 {
-    enum { SUM_BLOCK = 128, LEAST = 16 };
+    enum { SUM_BLOCK = 128, MIN_ITEMS = 16 };
     const int64_t limit = list->policy.target.info->loop_limit;
     scatter_part part = {.keys = scatter->keys, .items = scatter->list_size, .batches = 1};
     if (limit > 0) {
-        const int64_t items = (limit / tile_columns(list, scatter) - LEAST) * SUM_BLOCK / (SUM_BLOCK + 2);
+        const int64_t items = (limit / tile_columns(list, scatter) - MIN_ITEMS) * SUM_BLOCK / (SUM_BLOCK + 2);
         part.items = part.items > items ? items : part.items;
-        part.items = part.items < LEAST ? LEAST : part.items;
-        const int64_t length = (limit - LEAST) / 2, keys = length < LEAST ? LEAST : length * length;
+        part.items = part.items < MIN_ITEMS ? MIN_ITEMS : part.items;
+        const int64_t length = (limit - MIN_ITEMS) / 2, keys = length < MIN_ITEMS ? MIN_ITEMS : length * length;
         part.keys = part.keys > keys ? keys : part.keys;
     }
     if (part.items >= scatter->list_size)

@@ -11,7 +11,7 @@
 #include "compile/rewrite/simplify.h"
 #include "graph/graph.h"
 
-#define MOST_BYTES ((uint64_t)INT32_MAX / 8 * sizeof(float)) /* of a copy: a tensor has at most INT32_MAX elements */
+#define MAX_BYTES ((uint64_t)INT32_MAX / 8 * sizeof(float)) /* of a copy: a tensor has at most INT32_MAX elements */
 enum { SHARES = 6 }; /* a copy is at most this fraction of all that is copied, unless a single array is larger */
 
 /* Sources that share one copy. */
@@ -22,7 +22,7 @@ typedef struct group {
     int reader; /* id of the copy's last reader so far */
 } group;
 
-typedef struct narrowing {
+typedef struct narrow_state {
     tuff_graph *graph;
     int original_count; /* nodes from this id on are new */
     tuff_dtype to;
@@ -33,7 +33,7 @@ typedef struct narrowing {
     int *group_of; /* by node: index of its group; -1: not a source that matmuls read */
     int *insert_before; /* by new node: id of the original node in front of which it goes */
     int insert_before_count, insert_before_capacity;
-} narrowing;
+} narrow_state;
 
 /* Returns the f32 source under an operand's views; NULL if there is none. */
 static const node *source_of(const tuff_tensor *operand)
@@ -66,7 +66,7 @@ static bool reads_narrow(const node *at)
     return at->op == OP_MATMUL && at->phase != TUFF_PHASE_OPTIMIZER;
 }
 
-static void find_sources(narrowing *self)
+static void find_sources(narrow_state *self)
 {
     for (int i = 0; i < self->original_count; ++i)
         self->group_of[i] = -1;
@@ -88,7 +88,7 @@ static uint64_t bytes_of(const node *source)
 
 /* Whether the next source may share the copy of a group. Both must be arrays in one storage, with few bytes between
    them that no matmul reads. read: bytes of the group's sources. */
-static bool may_join(const narrowing *self, const group *to, const node *next, uint64_t read, uint64_t most)
+static bool may_join(const narrow_state *self, const group *to, const node *next, uint64_t read, uint64_t most)
 {
     const node *first = self->sources[to->first];
     if (first->op != OP_ARRAY || next->op != OP_ARRAY ||
@@ -100,13 +100,13 @@ static bool may_join(const narrowing *self, const group *to, const node *next, u
            (start - begin) % sizeof(float) == 0;
 }
 
-static void find_groups(narrowing *self)
+static void find_groups(narrow_state *self)
 {
     const uint64_t binding = tuff__device_info(self->graph->device)->max_binding;
     uint64_t all = 0, read = 0;
     for (int i = 0; i < self->source_count; ++i)
         all += bytes_of(self->sources[i]);
-    const uint64_t largest = binding < MOST_BYTES ? binding : MOST_BYTES;
+    const uint64_t largest = binding < MAX_BYTES ? binding : MAX_BYTES;
     const uint64_t most = all / SHARES < largest ? all / SHARES : largest;
     for (int i = 0; i < self->source_count; ++i) {
         const node *source = self->sources[i];
@@ -125,7 +125,7 @@ static void find_groups(narrowing *self)
 }
 
 /* Places the nodes built since the last call in front of an original node. */
-static tuff_status place(narrowing *self, int before)
+static tuff_status place(narrow_state *self, int before)
 {
     TRY(self->graph->status);
     while (self->original_count + self->insert_before_count < self->graph->node_count) {
@@ -137,7 +137,7 @@ static tuff_status place(narrowing *self, int before)
 }
 
 /* Returns the source of a group, or one array that spans all of its arrays. */
-static tuff_tensor *source_of_group(narrowing *self, const group *from)
+static tuff_tensor *source_of_group(narrow_state *self, const group *from)
 {
     const node *first = self->sources[from->first];
     if (from->count == 1)
@@ -147,7 +147,7 @@ static tuff_tensor *source_of_group(narrowing *self, const group *from)
 }
 
 /* Returns a group's copy for a reader: the existing one, unless it would have to be kept for long. */
-static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
+static tuff_tensor *copy_for(narrow_state *self, group *from, int reader)
 {
     const bool late = from->copy != NULL && reader - from->reader > LATE_GAP;
     from->reader = reader;
@@ -160,7 +160,7 @@ static tuff_tensor *copy_for(narrowing *self, group *from, int reader)
 }
 
 /* Returns a source's elements in the copy of its group. */
-static tuff_tensor *elements_in_copy(narrowing *self, const node *source, int reader)
+static tuff_tensor *elements_in_copy(narrow_state *self, const node *source, int reader)
 {
     group *from = &self->groups[self->group_of[source->id]];
     tuff_tensor *copy = copy_for(self, from, reader);
@@ -173,7 +173,7 @@ static tuff_tensor *elements_in_copy(narrowing *self, const node *source, int re
 }
 
 /* Rebuilds the views of an operand on top of the copy. */
-static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
+static tuff_tensor *view_of_copy(narrow_state *self, const node *at, int reader)
 {
     if (!tuff__op_is_view(at->op))
         return elements_in_copy(self, at, reader);
@@ -183,7 +183,7 @@ static tuff_tensor *view_of_copy(narrowing *self, const node *at, int reader)
                : tuff__node_create(self->graph, at->op, self->to, at->outputs[0].shape, &inner, 1, &at->attributes);
 }
 
-static tuff_status narrow_matmul(narrowing *self, node *matmul)
+static tuff_status narrow_matmul(narrow_state *self, node *matmul)
 {
     (void)tuff_graph_phase(self->graph, matmul->phase);
     for (int i = 0; i < 2; ++i) {
@@ -196,7 +196,7 @@ static tuff_status narrow_matmul(narrowing *self, node *matmul)
     return TUFF_OK;
 }
 
-static tuff_status narrow(narrowing *self)
+static tuff_status narrow(narrow_state *self)
 {
     const size_t count = (size_t)self->original_count + 1;
     self->sources = tuff__calloc(count, sizeof(node *));
@@ -215,9 +215,9 @@ static tuff_status narrow(narrowing *self)
 
 tuff_status tuff__narrow_sources(tuff_graph *graph, tuff_precision precision)
 {
-    narrowing self = {.graph = graph,
-                      .original_count = graph->node_count,
-                      .to = precision == TUFF_PRECISION_F16 ? TUFF_F16 : TUFF_BF16};
+    narrow_state self = {.graph = graph,
+                         .original_count = graph->node_count,
+                         .to = precision == TUFF_PRECISION_F16 ? TUFF_F16 : TUFF_BF16};
     if (precision == TUFF_PRECISION_F32)
         return TUFF_OK;
     const tuff_status status = narrow(&self);

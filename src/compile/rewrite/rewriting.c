@@ -137,14 +137,14 @@ static void redirect(const rewriting *self)
     }
 }
 
-typedef struct sorting {
+typedef struct sort_state {
     node **sorted;
     int count;
     bool *placed; /* by old id */
-} sorting;
+} sort_state;
 
 /* Places a node after everything that it needs. */
-static void place(sorting *self, node *at)
+static void place(sort_state *self, node *at)
 {
     if (self->placed[at->id])
         return;
@@ -172,7 +172,7 @@ static void find_last_needed(const rewriting *self, int *last)
 
 /* Places every old node, in order, and after it the new nodes that can be computed from then on. first and next are
    scratch: linked lists of new nodes, by old node. */
-static void place_all(const rewriting *self, sorting *all, const int *last, int *first, int *next)
+static void place_all(const rewriting *self, sort_state *all, const int *last, int *first, int *next)
 {
     const tuff_graph *graph = self->graph;
     const int old = self->original_count;
@@ -196,7 +196,7 @@ static tuff_status sort(const rewriting *self)
 {
     tuff_graph *graph = self->graph;
     const size_t size = (size_t)graph->node_count + 1;
-    sorting all = {.sorted = tuff__calloc(size, sizeof(node *)), .placed = tuff__calloc(size, sizeof(bool))};
+    sort_state all = {.sorted = tuff__calloc(size, sizeof(node *)), .placed = tuff__calloc(size, sizeof(bool))};
     int *numbers = tuff__calloc(3 * size, sizeof *numbers);
     tuff_status status = TUFF_E_OOM_HOST;
     if (all.sorted != NULL && all.placed != NULL && numbers != NULL) {

@@ -232,11 +232,11 @@ tuff_tensor *tuff__split_scan(tuff_graph *graph, op_code op, tuff_tensor *x, int
 
 enum { ITEMS_PER_UNIT = 4, BIAS_BLOCK = 32 /* approximate number of queries and of keys that an item handles */ };
 
-typedef struct sharing {
+typedef struct part_limits {
     tuff_shape bias;
     int64_t batches, heads, most; /* most: elements that the parts may have together */
     int64_t wanted;               /* number of work-items that keep the device busy */
-} sharing;
+} part_limits;
 
 static int64_t items_of(const tuff_shape *bias)
 {
@@ -246,7 +246,7 @@ static int64_t items_of(const tuff_shape *bias)
 
 /* Returns the bias shape with the fewest repetitions that gives enough items; if none does, the one with the most items
    that memory allows. */
-static tuff_shape choose_parts(const sharing *self)
+static tuff_shape choose_parts(const part_limits *self)
 {
     const int64_t choices[][2] = {{1, self->heads}, {self->batches, 1}, {self->batches, self->heads}};
     tuff_shape best = self->bias;
@@ -275,11 +275,11 @@ tuff_tensor *tuff__split_bias_gradient(tuff_graph *graph, const node *at, tuff_t
     if (!is_gradient || names.bias < 0 || tuff_shape_count(value->shape) == 0)
         return NULL;
     const tuff_shape bias = inputs[names.bias]->shape, *q = &inputs[names.q]->shape, *k = &inputs[names.k]->shape;
-    const sharing shared = {.bias = bias,
-                            .batches = q->extent[0],
-                            .heads = q->extent[2],
-                            .most = tuff_shape_count(*q) + tuff_shape_count(*k),
-                            .wanted = ITEMS_PER_UNIT * tuff__cost_parameters(&on).units};
+    const part_limits shared = {.bias = bias,
+                                .batches = q->extent[0],
+                                .heads = q->extent[2],
+                                .most = tuff_shape_count(*q) + tuff_shape_count(*k),
+                                .wanted = ITEMS_PER_UNIT * tuff__cost_parameters(&on).units};
     const tuff_shape parts = choose_parts(&shared);
     if (tuff_shape_equal(parts, bias))
         return NULL;

@@ -5,14 +5,14 @@
 #include "base/file/file.h"
 #include "tunedb/cache/cache.h"
 
-typedef struct merging {
+typedef struct merge_context {
     tune_store *out;
     const char *wanted;
     text unknown; /* lines of later versions */
     conflict_listener on_conflict;
     void *state;
     tuff_cache_merged *counts;
-} merging;
+} merge_context;
 
 /* Whether a has better evidence than b: measured where it is used, or with far more samples, or later. Further criteria
    make the result independent of the order of the files. */
@@ -31,7 +31,7 @@ static bool is_better(const tune_record *a, const tune_record *b)
     return strcmp(a->candidate, b->candidate) < 0;
 }
 
-static tuff_status merge_record(merging *self, const tune_record *record)
+static tuff_status merge_record(merge_context *self, const tune_record *record)
 {
     const tune_record *existing = tuff__store_superseded(self->out, record);
     if (record->kind == RECORD_ENVIRONMENT && existing)
@@ -47,7 +47,7 @@ static tuff_status merge_record(merging *self, const tune_record *record)
     return better ? tuff__store_add(self->out, record) : TUFF_OK;
 }
 
-static tuff_status merge_file(merging *self, const char *path)
+static tuff_status merge_file(merge_context *self, const char *path)
 {
     tune_store *from = NULL;
     const tune_record *record;
@@ -63,7 +63,7 @@ static tuff_status merge_file(merging *self, const char *path)
     return status == TUFF_OK ? tuff__text_status(&self->unknown) : status;
 }
 
-static tuff_status write_merged(merging *self, const char *path)
+static tuff_status write_merged(merge_context *self, const char *path)
 {
     text lines = {0};
     const tune_record *record;
@@ -85,7 +85,7 @@ static tuff_status write_merged(merging *self, const char *path)
 tuff_status tuff__cache_merge(const char *const *paths, int count, const char *wanted, const char *out,
                               conflict_listener on_conflict, void *state, tuff_cache_merged *counts)
 {
-    merging self = {.wanted = wanted, .on_conflict = on_conflict, .state = state, .counts = counts};
+    merge_context self = {.wanted = wanted, .on_conflict = on_conflict, .state = state, .counts = counts};
     *counts = (tuff_cache_merged){0};
     tuff_status status = tuff__store_open(NULL, &self.out);
     for (int i = 0; i < count && status == TUFF_OK; i++)

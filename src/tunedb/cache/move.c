@@ -7,13 +7,13 @@
 #include "tunedb/cache/cache.h"
 #include "tunedb/kernel_hash.h"
 
-typedef struct exporting {
+typedef struct export_context {
     tuff_cache_export_kind form;
     text *lines;
     tuff_cache_exported *counts;
-} exporting;
+} export_context;
 
-static tuff_status write_record(exporting *to, const tune_record *record)
+static tuff_status write_record(export_context *to, const tune_record *record)
 {
     enum { DAY = 24 * 60 * 60 };
     tune_record copy = *record;
@@ -28,7 +28,7 @@ static tuff_status write_record(exporting *to, const tune_record *record)
 
 /* Exports a store. Anonymous exports leave out pins, which are one person's choice and whose "user" may become a real
    name one day, and lines of later versions, which may contain anything. */
-static tuff_status export_store(exporting *to, const tune_store *store)
+static tuff_status export_store(export_context *to, const tune_store *store)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(store, &at));)
@@ -77,7 +77,8 @@ static bool find_choice(const tuff_cache *self, const tune_store *store, const t
            tuff__cache_lookup(self, &parts, record->op, out) == TUFF_OK && out->tier <= TIER_SAME;
 }
 
-static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_store *store, const tune_record *record)
+static tuff_status lock_key(export_context *to, const tuff_cache *self, const tune_store *store,
+                            const tune_record *record)
 {
     char kernel_hash[KERNEL_HASH_SIZE];
     tune_key key;
@@ -96,7 +97,7 @@ static tuff_status lock_key(exporting *to, const tuff_cache *self, const tune_st
 }
 
 /* Adds a store to a manifest, which consists of pins only: for every key with a pin or a winner, what it runs with. */
-static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
+static tuff_status lock_store(export_context *to, const tuff_cache *self, int index)
 {
     const tune_store *store = self->files[index].store;
     const tune_record *record;
@@ -119,7 +120,7 @@ static tuff_status lock_store(exporting *to, const tuff_cache *self, int index)
 tuff_status tuff__cache_export_text(const tuff_cache *self, tuff_cache_export_kind form, text *out,
                                     tuff_cache_exported *counts)
 {
-    exporting to = {form, out, counts};
+    export_context to = {form, out, counts};
     *counts = (tuff_cache_exported){0};
     for (int i = 0; i < self->count; i++) {
         const cache_file *file = &self->files[i];
@@ -153,14 +154,14 @@ typedef struct file_environment {
     likeness like;
 } file_environment;
 
-typedef struct importing {
+typedef struct import_context {
     tuff_cache *into;
     tune_store *from;
     bool as_seed;
     tuff_cache_imported *counts;
     file_environment *all;
     int count, capacity;
-} importing;
+} import_context;
 
 /* Whether the user's record of the same key is to be kept. */
 static bool is_kept(const tune_store *here, const tune_record *record)
@@ -183,7 +184,7 @@ static uint64_t backdate_rejection(const tune_record *record)
     return record->time < before ? record->time : before;
 }
 
-static tuff_status import_record(importing *self, const file_environment *where, const tune_record *record)
+static tuff_status import_record(import_context *self, const file_environment *where, const tune_record *record)
 {
     tune_record copy = *record;
     cache_file *to;
@@ -207,7 +208,7 @@ static tuff_status import_record(importing *self, const file_environment *where,
 }
 
 /* Imports all records of one environment into the user's store of it. */
-static tuff_status import_environment(importing *self, const file_environment *where)
+static tuff_status import_environment(import_context *self, const file_environment *where)
 {
     const tune_record *record;
     for (int at = 0; (record = tuff__store_next(self->from, &at));) {
@@ -220,7 +221,7 @@ static tuff_status import_environment(importing *self, const file_environment *w
     return TUFF_OK;
 }
 
-static bool is_listed(const importing *self, hash128 environment)
+static bool is_listed(const import_context *self, hash128 environment)
 {
     for (int i = 0; i < self->count; i++)
         if (tuff__is_same_hash(self->all[i].hash, environment))
@@ -229,7 +230,7 @@ static bool is_listed(const importing *self, hash128 environment)
 }
 
 /* Lists the environments of the file. If the line that describes one was damaged, a store here may know its text. */
-static tuff_status list_environments(importing *self)
+static tuff_status list_environments(import_context *self)
 {
     const tune_record *record;
     tune_environment parts;
@@ -253,7 +254,7 @@ static tuff_status list_environments(importing *self)
 
 tuff_status tuff__cache_import(tuff_cache *cache, const char *path, bool as_seed, tuff_cache_imported *counts)
 {
-    importing self = {.into = cache, .as_seed = as_seed, .counts = counts};
+    import_context self = {.into = cache, .as_seed = as_seed, .counts = counts};
     *counts = (tuff_cache_imported){0};
     TRY(tuff__store_load(path, &self.from));
     const store_counts found = tuff__store_count(self.from);

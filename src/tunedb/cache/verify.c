@@ -9,15 +9,15 @@
 
 enum { FILE_LIMIT = 256 << 20 };
 
-typedef struct checking {
+typedef struct file_check {
     const char *path;
     const verify_listener *to;
     arena texts;
     const tune_store *store; /* where environments are looked up: the file itself, or the store that it is part of */
     tuff_cache_verify_result found;
-} checking;
+} file_check;
 
-static void report_finding(checking *self, int line, const char *subject, const char *detail)
+static void report_finding(file_check *self, int line, const char *subject, const char *detail)
 {
     if (self->to->on_finding)
         self->to->on_finding(self->to->user, self->path, line, subject, detail);
@@ -36,7 +36,7 @@ static const char *find_unusable_part(const tune_record *record)
     return NULL;
 }
 
-static void check_environment(checking *self, int line, const tune_record *record)
+static void check_environment(file_check *self, int line, const tune_record *record)
 {
     tune_environment environment;
     const bool valid = tuff__environment_parse(record->op, &environment) == TUFF_OK;
@@ -46,7 +46,7 @@ static void check_environment(checking *self, int line, const tune_record *recor
         report_finding(self, line, "environment", tuff_error());
 }
 
-static void check_record(checking *self, int line, const tune_record *record)
+static void check_record(file_check *self, int line, const tune_record *record)
 {
     const tune_record *rejection;
     const char *subject, *kernel_hash = record->kernel_hash[0] ? record->kernel_hash : NULL;
@@ -71,7 +71,7 @@ static void check_record(checking *self, int line, const tune_record *record)
     }
 }
 
-static tuff_status check_line(checking *self, int number, const char *line, size_t size)
+static tuff_status check_line(file_check *self, int number, const char *line, size_t size)
 {
     tune_record record;
     line_state state;
@@ -96,7 +96,7 @@ static tuff_status check_line(checking *self, int number, const char *line, size
     return TUFF_OK;
 }
 
-static tuff_status check_lines(checking *self, const char *data, size_t size)
+static tuff_status check_lines(file_check *self, const char *data, size_t size)
 {
     int number = 0;
     for (size_t at = 0; at < size;) {
@@ -115,7 +115,7 @@ int tuff__verify_finding_count(const tuff_cache_verify_result *result)
     return result->damaged + result->malformed + result->unknown + result->invalid + result->orphans + result->rejected;
 }
 
-static tuff_status check_file(checking *self, bool is_part)
+static tuff_status check_file(file_check *self, bool is_part)
 {
     void *data = NULL;
     size_t size = 0;
@@ -136,7 +136,7 @@ static tuff_status check_file(checking *self, bool is_part)
    NULL for other files. */
 static tuff_status verify_path(const char *path, const tune_store *part_of, const verify_listener *to)
 {
-    checking self = {.path = path, .to = to, .store = part_of};
+    file_check self = {.path = path, .to = to, .store = part_of};
     if (to->on_file_begin)
         to->on_file_begin(path, to->user);
     const tuff_status status = check_file(&self, part_of != NULL);
@@ -155,14 +155,14 @@ tuff_status tuff__cache_verify_path(const char *path, const verify_listener *to)
 
 /* State of verifying several files. A file that cannot be read does not hide the others: only the first error and its
    message are kept, and returned at the end. */
-typedef struct verifying {
+typedef struct cache_check {
     const tune_store *store;
     const verify_listener *to;
     tuff_status first;
     char why[TUFF_ERROR_SIZE];
-} verifying;
+} cache_check;
 
-static void note_error(verifying *self, tuff_status status)
+static void note_error(cache_check *self, tuff_status status)
 {
     if (status == TUFF_OK || self->first != TUFF_OK)
         return;
@@ -170,14 +170,14 @@ static void note_error(verifying *self, tuff_status status)
     (void)snprintf(self->why, sizeof self->why, "%s", tuff_error());
 }
 
-static tuff_status first_error(const verifying *self)
+static tuff_status first_error(const cache_check *self)
 {
     return self->first == TUFF_OK ? TUFF_OK : FAIL(self->first, "%s", self->why);
 }
 
 static tuff_status verify_shard(const char *name, void *state)
 {
-    verifying *self = state;
+    cache_check *self = state;
     char path[STORE_PATH];
     if (tuff__store_is_shard(self->store, name) && tuff__store_sibling_path(self->store, name, path))
         note_error(self, verify_path(path, self->store, self->to));
@@ -188,7 +188,7 @@ tuff_status tuff__cache_verify_one(const tuff_cache *self, int index, const veri
 {
     const cache_file *file = &self->files[index];
     char folder[STORE_PATH];
-    verifying state = {.store = file->store, .to = to};
+    cache_check state = {.store = file->store, .to = to};
     note_error(&state, verify_path(file->path, file->is_shipped ? NULL : file->store, to));
     if (!file->is_shipped && tuff__store_sibling_path(file->store, ".", folder))
         note_error(&state, tuff__file_list(folder, file->name, verify_shard, &state));
@@ -227,7 +227,7 @@ tuff_status tuff_cache_verify(const tuff_cache *cache, tuff_cache_finding findin
 {
     program_listener listener = {.finding = finding, .user = user};
     const verify_listener to = {.on_finding = forward_finding, .on_file_done = add_counts, .user = &listener};
-    verifying self = {.first = TUFF_OK};
+    cache_check self = {.first = TUFF_OK};
     if (!cache)
         return FAIL(TUFF_E_USAGE, "cache: the cache is NULL");
     for (int i = 0; i < cache->count; i++)
