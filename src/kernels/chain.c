@@ -20,6 +20,17 @@ int tuff__chain_append(fused_chain *chain, chain_value value)
     return chain->value_count - 1;
 }
 
+tuff_status tuff__chain_duplicate(const fused_chain *chain, fused_chain *out)
+{
+    *out = *chain;
+    out->value_capacity = chain->value_count + 1;
+    out->values = tuff__calloc((size_t)out->value_capacity, sizeof *out->values);
+    if (out->values == NULL)
+        return TUFF_E_OOM_HOST;
+    memcpy(out->values, chain->values, (size_t)chain->value_count * sizeof *out->values);
+    return TUFF_OK;
+}
+
 typedef void (*address_visitor)(affine *address, const int *arguments, void *state);
 
 /* Calls visit for every address of the chain. */

@@ -121,6 +121,8 @@ typedef struct fused_chain {
 chain_value tuff__chain_value(value_kind kind, tuff_dtype dtype);
 /* Appends a value. Returns its index; NO_VALUE if memory ran out. */
 int tuff__chain_append(fused_chain *chain, chain_value value);
+/* Copies a chain, with room for one more value. The caller frees the copy. */
+tuff_status tuff__chain_duplicate(const fused_chain *chain, fused_chain *out);
 /* Removes axes of extent 1, and merges neighbouring axes of one class along which every address advances as along one.
    Row and column axes remain as they are. */
 void tuff__chain_collapse(fused_chain *chain);

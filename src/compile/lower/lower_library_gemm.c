@@ -76,17 +76,6 @@ static affine contiguous_address(const fused_chain *chain)
     return out;
 }
 
-static tuff_status copy_chain(const fused_chain *from, fused_chain *out)
-{
-    *out = *from;
-    out->value_capacity = from->value_count + 1;
-    out->values = tuff__calloc((size_t)out->value_capacity, sizeof *out->values);
-    if (out->values == NULL)
-        return TUFF_E_OOM_HOST;
-    memcpy(out->values, from->values, (size_t)from->value_count * sizeof *out->values);
-    return TUFF_OK;
-}
-
 static bool belongs_to_producer(const fused_chain *chain, int value)
 {
     bool found = false;
@@ -145,7 +134,7 @@ tuff_status tuff__split_epilogue(launch_list *list, fused_chain *chain, fused_ch
     const int product = tuff__buffer_add(list, TUFF_F32, tuff__batch_count(chain, chain->rank));
     if (product < 0)
         return TUFF_E_OOM_HOST;
-    TRY(copy_chain(chain, epilogue));
+    TRY(tuff__chain_duplicate(chain, epilogue));
     keep_product(chain, product);
     keep_epilogue(epilogue, product);
     return TUFF_OK;
