@@ -39,7 +39,7 @@ static tuff_status prepare(fit_state *self)
         return tuff__failure_status();
     result->passes->possible = (tune_config){.set = {0}};
     if (self->options->fuse == TUFF_FUSE_ALL)
-        TRY(tuff__merge_matmuls(*result->graph, result->passes));
+        TRY(tuff__merge_matmuls(*result->graph, self->options, result->passes));
     TRY(tuff__separate_parts(*result->graph));
     TRY(tuff__narrow_sources(*result->graph, self->options->precision));
     TRY(tuff__fuse(*result->graph, self->options, self->bindings, result->passes, result->fusion));

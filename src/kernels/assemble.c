@@ -106,7 +106,7 @@ static tuff_status expand_operands(expansion *self, int indentation)
 {
     text made = {0};
     tuff__emit_coordinates(&self->emitter, "U_TO_I_1(batch)", &made);
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < self->request->chain->operand_base_count; ++i)
         tuff__emit_operand(&self->emitter, i, &made);
     tuff_status status = TUFF_OK;
     for (int i = 0; i < 2 && status == TUFF_OK; ++i)

@@ -21,7 +21,7 @@ static void fuse_graph(tuff_graph *graph, tuff_graph **simple, struct fusion *ou
     static const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     *simple = tuff__simplify(graph, false);
     assert_non_null(*simple);
-    assert_int_equal(tuff__merge_matmuls(*simple, NULL), TUFF_OK);
+    assert_int_equal(tuff__merge_matmuls(*simple, NULL, NULL), TUFF_OK);
     assert_int_equal(tuff__fuse(*simple, &options, MAX_BINDINGS, NULL, out), TUFF_OK);
 }
 

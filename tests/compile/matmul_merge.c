@@ -299,7 +299,7 @@ static void merge_large(tuff_device *device)
         assert_int_equal(tuff_graph_status(graph), TUFF_OK);
         tuff_graph *simple = tuff__simplify(graph, true);
         assert_non_null(simple);
-        if (tuff__merge_matmuls(simple, NULL) != TUFF_OK)
+        if (tuff__merge_matmuls(simple, NULL, NULL) != TUFF_OK)
             fail_msg("graph %zu: %s", i, tuff_error());
         int products = 0;
         for (int k = 0; k < simple->node_count; k++)

@@ -43,7 +43,7 @@ void for_each_task(tuff_graph *graph, const tuff_compile_options *options, uint6
     assert_non_null(graph);
     tuff_graph *simple = tuff__simplify(graph, false);
     assert_non_null(simple);
-    assert_int_equal(tuff__merge_matmuls(simple, NULL), TUFF_OK);
+    assert_int_equal(tuff__merge_matmuls(simple, options, NULL), TUFF_OK);
     assert_int_equal(tuff__fuse(simple, options, MAX_BINDINGS, NULL, &fusion), TUFF_OK);
     visit_tasks(&fusion, number, visit, state);
     tuff__fusion_free(&fusion);

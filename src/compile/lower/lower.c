@@ -190,8 +190,8 @@ static bool reads_in_step(const launch *kernel, int buffer, int to)
     return true;
 }
 
-/* Whether the node's launch may write the array itself: all readers of the old elements come before it, or are the
-   launch itself if it reads in step. */
+/* Whether the node's launches may write the array itself: all readers of the old elements come before the first of
+   them, or are that launch itself if it reads in step. Several launches may write a result if they are of one task. */
 static bool can_write_in_place(const launch_list *list, const node *assign)
 {
     const tuff_array *array = assign->attributes.array;
@@ -200,9 +200,9 @@ static bool can_write_in_place(const launch_list *list, const node *assign)
     for (int i = 0; i < list->launch_count; ++i)
         for (int k = 0; k < list->launches[i].chain.buffer_count; ++k)
             if (list->launches[i].chain.buffers[k].id == from && list->launches[i].chain.buffers[k].written) {
-                if (writer >= 0)
+                if (writer >= 0 && list->launches[writer].task != list->launches[i].task)
                     return false;
-                writer = i;
+                writer = writer < 0 ? i : writer;
             }
     for (int i = writer; i < list->launch_count && writer >= 0; ++i) {
         const launch *kernel = &list->launches[i];
@@ -451,7 +451,8 @@ static launch_list begin(tuff_device *device, const struct fusion *fusion, const
                          .fusion = fusion,
                          .policy = {.target = tuff__device_target(device),
                                     .family = options->family,
-                                    .library = options->matmul_library},
+                                    .library = options->matmul_library,
+                                    .is_deterministic = options->tuning != NULL && options->tuning->deterministic},
                          .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 

@@ -1,5 +1,7 @@
-/* Launches of matmuls: chooses the kernel of a matmul, and lowers those with tiles in registers or in local memory. A
-   chain is owned here until a launch takes it, which leaves it empty. */
+/* Launches of matmuls: chooses the kernel of a matmul, and lowers those with tiles in registers or in local memory. Of
+   the latter, groups may share the last blocks (Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense
+   Matrix-Matrix Multiplication on the GPU, PPoPP 2023). A chain is owned here until a launch takes it, which leaves it
+   empty. */
 #include <stdio.h>
 
 #include "base/checked.h"
@@ -134,25 +136,46 @@ static bool has_long_epilogue(const launch_list *list, const fused_chain *chain)
     return narrow || chain->value_count > FEW_VALUES;
 }
 
-static tuff_status define_blocks(const launch_list *list, launch *kernel, const matmul_blocks *blocks, int64_t inner)
+/* Stream-k: the blocks whose terms groups share, and the memory of their partial sums. */
+typedef struct partial_sums {
+    tile_shares tiles;
+    int chain_buffer; /* of the launch that stores partial sums; -1: there is none */
+} partial_sums;
+
+static uint32_t lanes_of_block(const matmul_blocks *blocks)
+{
+    return (uint32_t)(blocks->rows * blocks->columns / (blocks->thread_rows * blocks->thread_columns));
+}
+
+/* Defines the shape of blocks in local memory, and which of them reach beyond an edge. */
+static void define_blocks(const fused_chain *chain, const matmul_blocks *blocks, text *out)
+{
+    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
+    tuff__text_add(
+        out,
+        "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define THREAD_ROWS %d\n#define THREAD_COLUMNS %d\n"
+        "#define WHOLE_ROWS %d\n#define WHOLE_COLUMNS %d\n#define COLUMN_PARTS %d\n",
+        blocks->rows, blocks->columns, blocks->thread_rows, blocks->thread_columns, rows % blocks->rows == 0,
+        columns % blocks->columns == 0, columns % 4 != 0);
+}
+
+static tuff_status define_local(const launch_list *list, launch *kernel, const matmul_blocks *blocks, int64_t inner,
+                                const partial_sums *shared)
 {
     const fused_chain *chain = &kernel->chain;
-    const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     text defines = {0};
     for (int i = 0; i < 2; ++i) {
-        const chunk_layout layout = layout_of(chain, i, i == 0 ? rows : columns, inner);
+        const chunk_layout layout = layout_of(chain, i, chain->extent[chain->rank - 2 + i], inner);
         define_chunks(list, chain, i, &layout, &defines);
     }
+    define_blocks(chain, blocks, &defines);
     tuff__text_add(&defines,
-                   "#define MANY_SUMS\n#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n"
-                   "#define THREAD_ROWS %d\n#define THREAD_COLUMNS %d\n#define BUFFERS %d\n",
-                   blocks->rows, blocks->columns, blocks->step_k, blocks->thread_rows, blocks->thread_columns,
-                   blocks->buffers);
-    tuff__text_add(&defines,
-                   "#define WHOLE_K %d\n#define WHOLE_ROWS %d\n#define WHOLE_COLUMNS %d\n#define COLUMN_PARTS %d\n"
-                   "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n",
-                   inner % blocks->step_k == 0, rows % blocks->rows == 0, columns % blocks->columns == 0,
-                   columns % 4 != 0, has_long_epilogue(list, chain));
+                   "#define MANY_SUMS\n#define STEP_K %d\n#define BUFFERS %d\n#define WHOLE_K %d\n"
+                   "#define FUSED_MULTIPLY_ADD 1\n#define ROLLED_ROWS %d\n#define STREAM_K %d\n",
+                   blocks->step_k, blocks->buffers, inner % blocks->step_k == 0, has_long_epilogue(list, chain),
+                   shared->tiles.sharers > 0);
+    if (shared->tiles.sharers > 0)
+        tuff__text_add(&defines, "#define STOREV_SUMS(i, x) STOREV_f32(b%d, i, x)\n", shared->chain_buffer);
     if (list->policy.target.limits_registers &&
         tuff__tunable_value(&list->policy, TUNABLE_matmul_local_few_registers) != 0) {
         tuff__text_add(&defines, "#define FEW_REGISTERS\n");
@@ -162,26 +185,106 @@ static tuff_status define_blocks(const launch_list *list, launch *kernel, const 
 }
 
 /* Blocks in local memory, for GPUs. */
-static tuff_status finish_local(launch_list *list, launch *kernel, int64_t inner)
+static tuff_status finish_local(const launch_list *list, launch *kernel, const matmul_problem *problem,
+                                const matmul_blocks *blocks, const partial_sums *shared)
 {
     const fused_chain *chain = &kernel->chain;
-    const matmul_problem problem = tuff__matmul_problem(chain, inner);
-    const matmul_blocks blocks = tuff__choose_blocks(&list->policy, &problem);
-    const int64_t row_tiles = tuff__divide_up(problem.rows, blocks.rows),
-                  column_tiles = tuff__divide_up(problem.columns, blocks.columns);
+    const int64_t row_tiles = tuff__divide_up(problem->rows, blocks->rows),
+                  column_tiles = tuff__divide_up(problem->columns, blocks->columns);
+    const int64_t tiles = row_tiles * column_tiles * problem->batches,
+                  groups = shared->tiles.whole + shared->tiles.sharers;
     kernel->vec = 4;
-    tuff__set_tile(kernel, blocks.thread_rows, blocks.thread_columns, (double)inner);
-    kernel->local_bytes = tuff__block_bytes(&blocks) * (uint32_t)blocks.buffers;
-    kernel->traffic = 4.0 * (double)inner * (double)(problem.rows * column_tiles + problem.columns * row_tiles) *
-                      (double)problem.batches;
-    kernel->local_size = (uint32_t)(blocks.rows * blocks.columns / (blocks.thread_rows * blocks.thread_columns));
-    kernel->groups = (uint64_t)(row_tiles * column_tiles * problem.batches);
+    tuff__set_tile(kernel, blocks->thread_rows, blocks->thread_columns,
+                   groups > 0 ? (double)problem->inner * (double)tiles / (double)groups : 0);
+    kernel->local_bytes = tuff__block_bytes(blocks) * (uint32_t)blocks->buffers;
+    kernel->traffic = 4.0 * (double)problem->inner *
+                      (double)(problem->rows * column_tiles + problem->columns * row_tiles) * (double)problem->batches;
+    kernel->local_size = lanes_of_block(blocks);
+    kernel->groups = (uint64_t)groups;
     tuff__set_parameters(kernel,
-                         (int64_t[]){problem.rows, problem.columns, inner, row_tiles, column_tiles, problem.batches,
-                                     blocks.band, chain->operand_strides[0][0], chain->operand_strides[0][1],
-                                     chain->operand_strides[1][0], chain->operand_strides[1][1]},
-                         11);
-    return define_blocks(list, kernel, &blocks, inner);
+                         (int64_t[]){problem->rows, problem->columns, problem->inner, row_tiles, column_tiles,
+                                     problem->batches, blocks->band, chain->operand_strides[0][0],
+                                     chain->operand_strides[0][1], chain->operand_strides[1][0],
+                                     chain->operand_strides[1][1], shared->tiles.whole, shared->tiles.sharers, 0},
+                         14);
+    kernel->parameter_buffers[13] = shared->chain_buffer;
+    return define_local(list, kernel, blocks, problem->inner, shared);
+}
+
+/* Whether a kernel can have one more buffer, of so many elements, besides those of the chain and the parameters. */
+static bool has_room(const launch_list *list, const fused_chain *chain, int64_t elements)
+{
+    const tuff_device_info *info = list->policy.target.info;
+    const int64_t most = info->max_bindings;
+    return chain->buffer_count < MAX_CHAIN_BUFFERS && (most == 0 || chain->buffer_count + 2 <= most) &&
+           (uint64_t)elements * sizeof(float) <= info->max_binding;
+}
+
+/* Makes the copy of a matmul's chain read partial sums in place of the operands. */
+static void keep_sums(fused_chain *chain, int sums)
+{
+    for (int i = 0; i < 2; ++i)
+        if (tuff__is_produced(chain, i))
+            tuff__chain_drop_producer(chain, i);
+    chain->buffers[chain->buffer_count] = (chain_buffer){.id = sums, .dtype = TUFF_F32, .read = true};
+    chain->operand_buffers[0] = chain->operand_buffers[1] = chain->buffer_count++;
+    chain->operand_names[0] = "sums";
+    chain->operand_bases[0] = (affine){.offset = 0};
+    chain->operand_base_count = 1;
+    tuff__chain_drop_buffers(chain);
+    tuff__chain_analyse(chain);
+}
+
+/* Decides about sharing. If groups share blocks, adds the memory of partial sums to the chain, as a buffer that it
+   writes, and sets *join to the chain of the launch that adds the sums, which the caller frees or passes on; else
+   leaves *join empty. */
+static tuff_status begin_sharing(launch_list *list, fused_chain *chain, const matmul_problem *problem,
+                                 const matmul_blocks *blocks, partial_sums *out, fused_chain *join)
+{
+    const tile_shares tiles = tuff__share_blocks(&list->policy, problem, blocks);
+    const int64_t count = tuff__divide_up(problem->rows, blocks->rows) *
+                          tuff__divide_up(problem->columns, blocks->columns) * problem->batches;
+    *join = (fused_chain){.rank = 0};
+    *out = (partial_sums){.tiles = {.whole = count}, .chain_buffer = -1};
+    const int64_t elements = (count - tiles.whole + tiles.sharers - 1) * blocks->rows * blocks->columns;
+    if (tiles.sharers == 0 || !has_room(list, chain, elements))
+        return TUFF_OK;
+    const int sums = tuff__buffer_add(list, TUFF_F32, elements);
+    if (sums < 0)
+        return TUFF_E_OOM_HOST;
+    TRY(tuff__chain_duplicate(chain, join));
+    keep_sums(join, sums);
+    *out = (partial_sums){.tiles = tiles, .chain_buffer = chain->buffer_count};
+    chain->buffers[chain->buffer_count++] = tuff__chain_buffer(list, sums, true);
+    return TUFF_OK;
+}
+
+/* The launch that adds partial sums in a fixed order and computes the epilogue; takes the chain. */
+static tuff_status lower_join(launch_list *list, int index, fused_chain *join, const matmul_problem *problem,
+                              const matmul_blocks *blocks, const partial_sums *shared)
+{
+    const int64_t row_tiles = tuff__divide_up(problem->rows, blocks->rows),
+                  column_tiles = tuff__divide_up(problem->columns, blocks->columns);
+    const int64_t tiles = row_tiles * column_tiles * problem->batches - shared->tiles.whole;
+    launch *kernel = tuff__launch_add(list, "matmul_join", WALK_MATMUL, index);
+    if (kernel == NULL) {
+        tuff__chain_free(join);
+        return TUFF_E_OOM_HOST;
+    }
+    kernel->chain = *join;
+    kernel->vec = 4;
+    kernel->local_size = lanes_of_block(blocks);
+    kernel->groups = (uint64_t)(tiles * blocks->thread_rows * blocks->thread_columns / kernel->vec);
+    kernel->operations = (double)(tiles + shared->tiles.sharers) * blocks->rows * blocks->columns;
+    tuff__set_parameters(kernel,
+                         (int64_t[]){problem->rows, problem->columns, tuff__divide_up(problem->inner, blocks->step_k),
+                                     row_tiles, column_tiles, problem->batches, blocks->band, shared->tiles.whole,
+                                     shared->tiles.sharers},
+                         9);
+    text defines = {0};
+    define_blocks(&kernel->chain, blocks, &defines);
+    tuff__text_add(&defines, "#define LOADV_SUMS(i) LOADV_f32(b%d, i)\n", kernel->chain.operand_buffers[0]);
+    return tuff__set_defines(kernel, &defines);
 }
 
 static tuff_status pack(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
@@ -228,10 +331,25 @@ static tuff_status lower_registers(launch_list *list, int index, fused_chain *ch
     return kernel == NULL ? TUFF_E_OOM_HOST : finish_registers(list, kernel, &tile, &problem);
 }
 
+static tuff_status lower_blocks(launch_list *list, int index, fused_chain *chain, const matmul_problem *problem,
+                                const matmul_blocks *blocks, const partial_sums *shared)
+{
+    launch *kernel = tuff__matmul_launch(list, "matmul_local", index, chain, problem->inner);
+    return kernel == NULL ? TUFF_E_OOM_HOST : finish_local(list, kernel, problem, blocks, shared);
+}
+
 static tuff_status lower_local(launch_list *list, int index, fused_chain *chain, int64_t inner)
 {
-    launch *kernel = tuff__matmul_launch(list, "matmul_local", index, chain, inner);
-    return kernel == NULL ? TUFF_E_OOM_HOST : finish_local(list, kernel, inner);
+    const matmul_problem problem = tuff__matmul_problem(chain, inner);
+    const matmul_blocks blocks = tuff__choose_blocks(&list->policy, &problem);
+    partial_sums shared = {.chain_buffer = -1};
+    fused_chain join;
+    TRY(begin_sharing(list, chain, &problem, &blocks, &shared, &join));
+    const tuff_status status = lower_blocks(list, index, chain, &problem, &blocks, &shared);
+    if (shared.tiles.sharers > 0 && status == TUFF_OK)
+        return lower_join(list, index, &join, &problem, &blocks, &shared);
+    tuff__chain_free(&join);
+    return status;
 }
 
 static tuff_status suits_registers(const launch_list *list, const fused_chain *chain, int64_t inner, bool *suits)
@@ -258,10 +376,32 @@ double tuff__loops_matmul_register(const launch *kernel)
     return loop(quotient(inner, width), 0) + rest + count_elements(kernel, "TILE_ROWS", "TILE_COLUMNS");
 }
 
+/* Parameters of matmul_local. */
+enum { ROW_TILES = 3, COLUMN_TILES = 4, BATCHES = 5, WHOLE_TILES = 11, SHARERS = 12 };
+
+/* A group has as many steps as there are in its range, which may begin and end within a tile. */
+static double tiles_of_sharer(const launch *kernel, double steps)
+{
+    const double tiles = parameter(kernel, ROW_TILES) * parameter(kernel, COLUMN_TILES) * parameter(kernel, BATCHES);
+    const double shared = (tiles - parameter(kernel, WHOLE_TILES)) * steps;
+    return divide_up(divide_up(shared, greater(parameter(kernel, SHARERS), 1)), greater(steps, 1)) + 1;
+}
+
 double tuff__loops_matmul_local(const launch *kernel)
 {
-    return loop(divide_up(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
-           count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
+    const double steps = divide_up(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1));
+    const double tile = loop(steps, 0) + count_elements(kernel, "THREAD_ROWS", "THREAD_COLUMNS");
+    return defined(kernel, "STREAM_K") == 0 ? tile : loop(tiles_of_sharer(kernel, steps), tile);
+}
+
+/* Counts the parts of one tile. */
+double tuff__loops_matmul_join(const launch *kernel)
+{
+    enum { STEPS = 2, JOINED_SHARERS = 8, JOINED_WHOLE_TILES = 7 };
+    const double steps = parameter(kernel, STEPS), sharers = greater(parameter(kernel, JOINED_SHARERS), 1);
+    const double tiles = parameter(kernel, ROW_TILES) * parameter(kernel, COLUMN_TILES) * parameter(kernel, BATCHES);
+    const double shared = (tiles - parameter(kernel, JOINED_WHOLE_TILES)) * steps;
+    return loop(divide_up(steps, greater(quotient(shared, sharers), 1)) + 1, 0) + loop(VECTOR_LANES, 0);
 }
 
 /* Whether the library computes the matmul. Fails with TUFF_E_UNSUPPORTED if the library is requested and missing. */

@@ -16,8 +16,8 @@
 #include "device/target.h"
 
 /* Rewrites the graph in place: nodes are sorted and renumbered, and dead ones dropped. After a failure the graph can
-   only be destroyed. passes may be NULL. */
-tuff_status tuff__merge_matmuls(tuff_graph *graph, pass_choices *passes);
+   only be destroyed. options: how the graph will be compiled; NULL: the defaults. passes may be NULL. */
+tuff_status tuff__merge_matmuls(tuff_graph *graph, const tuff_compile_options *options, pass_choices *passes);
 
 /* The rest is internal to the files that merge matmuls. */
 #define MAX_MERGED 8   /* matmuls merged into one, at most */
@@ -32,6 +32,7 @@ typedef struct rewriting {
     bool *taken;        /* by original node: it was replaced, or is a part of something new */
     tuff_tensor **replacement; /* by original node: the tensor that replaces its value; NULL: none */
     target target;
+    const tuff_compile_options *options;
     pass_choices *passes;
 } rewriting;
 

@@ -1,6 +1,8 @@
 /* Split-k: a product with a long inner axis becomes a batch of shorter products, one for each piece of the axis, and
    their sum in the order of the pieces, if it has too few tiles for all units of the device, or its operands do not
    stay in a core's cache. The same is done if the inner axis is longer than the loops that the driver allows. */
+#include <math.h>
+
 #include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
@@ -105,7 +107,40 @@ static int64_t count_for_reading(const rewriting *self, int64_t groups, int64_t 
     return best;
 }
 
-/* Returns the number of parts that takes least time; 1 if none is clearly better than the whole. */
+/* Whether a factor has another type than f32 in memory. */
+static bool is_narrow(const tuff_tensor *x)
+{
+    const node *at = tuff__skip_views(x->node);
+    return at->outputs[0].dtype != TUFF_F32 || (at->op == OP_CAST && at->inputs[0]->dtype != TUFF_F32);
+}
+
+/* Whether the product may be computed in blocks whose terms groups share (lower_matmul.c): on GPUs, unless it is left
+   to matrix units or to another family. */
+static bool may_share_terms(const rewriting *self, const node *at)
+{
+    const tuff_compile_options *options = self->options;
+    const bool deterministic = options->tuning != NULL && options->tuning->deterministic;
+    const bool on_units = options->precision != TUFF_PRECISION_F32 || options->matmul_precision != TUFF_PRECISION_F32 ||
+                          is_narrow(at->inputs[0]) || is_narrow(at->inputs[1]);
+    return !self->target.avoids_local_memory && !deterministic && options->matmul_library == TUFF_MATMUL_OWN &&
+           (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_LOCAL) &&
+           !(on_units && self->target.has_subgroup_matrices);
+}
+
+/* Returns the seconds of a product of which groups share the last tiles; INFINITY if they would not. */
+static double seconds_of_sharing(const rewriting *self, const matmul_batch *product)
+{
+    const cost_parameters cost = tuff__cost_parameters(&self->target);
+    const int64_t tiles = product->batches * tuff__divide_up(product->rows, cost.tile_rows) *
+                          tuff__divide_up(product->columns, cost.tile_columns);
+    const int64_t sums = cost.tile_rows * cost.tile_columns;
+    const tile_shares shares = tuff__share_tiles(tiles, product->inner, SHARERS_OF_UNIT * cost.units);
+    const double tile_seconds = 2.0 * (double)(sums * product->inner) / cost.rate;
+    return shares.sharers == 0 ? INFINITY : tuff__cost_shared_tiles(&self->target, &shares, tiles, sums, tile_seconds);
+}
+
+/* Returns the number of parts that takes least time; 1 if none is clearly better than the whole, or if lowering finds a
+   clearly better way to occupy all units: no whole number of parts may do so. */
 static int64_t best_count(const rewriting *self, const node *at)
 {
     const tuff_shape *shape = &at->outputs[0].shape, *x = &at->inputs[0]->shape;
@@ -122,6 +157,7 @@ static int64_t best_count(const rewriting *self, const node *at)
                             .columns = columns,
                             .inner = inner,
                             .has_strides = is_read_at_strides(at->inputs[0])};
+    const double sharing = may_share_terms(self, at) ? seconds_of_sharing(self, &product) : INFINITY;
     double least = 0.8 * tuff__cost_split_matmul(&self->target, &product, 1);
     int64_t best = 1;
     for (int64_t split_k = 2; split_k <= MAX_SPLIT && inner / split_k >= MIN_TERMS; ++split_k) {
@@ -131,7 +167,7 @@ static int64_t best_count(const rewriting *self, const node *at)
         least = seconds;
         best = split_k;
     }
-    return best;
+    return sharing < 0.9 * least ? 1 : best;
 }
 
 /* Whether the padded operands and all partial results are tensors of a legal size. */

@@ -26,6 +26,11 @@ static double max(double a, double b)
     return a > b ? a : b;
 }
 
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 cost_parameters tuff__cost_parameters(const target *device)
 {
     const int64_t units = tuff__processor_count(device->info);
@@ -58,6 +63,12 @@ static bool streams_operands(const target *device, const matmul_batch *product, 
            (int64_t)sizeof(float) * lines * terms > CPU_NEAR_BYTES;
 }
 
+/* Returns the seconds of a second launch, and of storing and loading so many partial sums for it. */
+static double seconds_to_join(const cost_parameters *cost, double sums)
+{
+    return cost->launch + 8.0 * sums / cost->bandwidth;
+}
+
 double tuff__cost_split_matmul(const target *device, const matmul_batch *product, int64_t split_k)
 {
     const cost_parameters cost = tuff__cost_parameters(device);
@@ -66,9 +77,28 @@ double tuff__cost_split_matmul(const target *device, const matmul_batch *product
                                                             tuff__divide_up(product->columns, cost.tile_columns);
     const double tile = 2.0 * (double)(cost.tile_rows * cost.tile_columns * terms) / cost.rate *
                         (streams_operands(device, product, terms) ? CPU_FAR_TIMES : 1);
-    const double sums =
-        8.0 * (double)(product->batches * product->rows * product->columns) * (double)split_k / cost.bandwidth;
-    return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? cost.launch + sums : 0);
+    const double sums = (double)(product->batches * product->rows * product->columns) * (double)split_k;
+    return (double)tuff__divide_up(tiles, cost.units) * tile + (split_k > 1 ? seconds_to_join(&cost, sums) : 0);
+}
+
+tile_shares tuff__share_tiles(int64_t tiles, int64_t terms, int64_t wave)
+{
+    enum { MIN_TERMS = 128, MAX_PARTS = 64 }; /* terms of a group; groups that share one tile, as they add up later */
+    const int64_t rest = tiles % wave, whole = tiles - rest;
+    const int64_t most = lesser(rest * terms / MIN_TERMS, rest * MAX_PARTS), sharers = lesser(wave, most);
+    return sharers > rest && rest * terms <= INT32_MAX ? (tile_shares){whole, sharers} : (tile_shares){tiles, 0};
+}
+
+double tuff__cost_shared_tiles(const target *device, const tile_shares *shares, int64_t tiles, int64_t tile_elements,
+                               double tile_seconds)
+{
+    const cost_parameters cost = tuff__cost_parameters(device);
+    const int64_t rest = tiles - shares->whole;
+    if (shares->sharers == 0)
+        return (double)tuff__divide_up(tiles, cost.units) * tile_seconds;
+    const double waves =
+        (double)shares->whole / (double)cost.units + (double)rest / (double)lesser(shares->sharers, cost.units);
+    return waves * tile_seconds + seconds_to_join(&cost, (double)((shares->sharers + rest) * tile_elements));
 }
 
 /* With fewer groups than compute units, the other units are idle, for arithmetic as for memory traffic. */

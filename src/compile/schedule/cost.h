@@ -28,6 +28,22 @@ typedef struct matmul_batch {
 /* Seconds of matmuls whose inner axis is split, including the sum over the parts. */
 double tuff__cost_split_matmul(const target *device, const matmul_batch *product, int64_t split_k);
 
+/* How the tiles of a matmul are distributed over groups. */
+typedef struct tile_shares {
+    int64_t whole;   /* tiles that have a group each; they come first */
+    int64_t sharers; /* groups that share the terms of all other tiles evenly; 0: there are no others */
+} tile_shares;
+
+enum { SHARERS_OF_UNIT = 2 }; /* usual number: while one waits at a barrier, the other multiplies */
+
+/* Distributes tiles with so many terms each: whole waves of `wave` tiles; what is left is shared, by at most as many
+   groups, if that gives each of them less than a tile. */
+tile_shares tuff__share_tiles(int64_t tiles, int64_t terms, int64_t wave);
+/* Seconds of tiles of that size, each of which takes a unit tile_seconds, if they are distributed so. If none are
+   shared, units idle during the last wave; else partial sums are stored, and added by a second launch. */
+double tuff__cost_shared_tiles(const target *device, const tile_shares *shares, int64_t tiles, int64_t tile_elements,
+                               double tile_seconds);
+
 /* Seconds of a kernel with that many groups, operations and bytes moved. */
 double tuff__cost_seconds(const target *device, double operations, double bytes, uint64_t groups);
 

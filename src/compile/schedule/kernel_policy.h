@@ -11,6 +11,7 @@ typedef struct kernel_policy {
     target target;
     tuff_family family;
     tuff_matmul_library library;
+    bool is_deterministic;       /* the plan is compiled in deterministic mode */
     const tune_config *config;   /* of the task; NULL: the defaults */
     const tune_config *defaults; /* override the device's defaults if those loop for too long; may be NULL */
     tune_config *used_tunables;  /* if not NULL, gets the tunables that are looked up, with their default values */

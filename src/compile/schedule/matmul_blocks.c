@@ -1,4 +1,5 @@
-/* Blocks of matmuls in local memory: the largest that leave work for all processors of the device. */
+/* Blocks of matmuls in local memory: the largest that leave work for all processors of the device, and the groups that
+   share the last ones (stream-k). */
 #include "base/checked.h"
 #include "compile/schedule/matmul_schedule.h"
 
@@ -14,21 +15,62 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks)
     return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
 }
 
-/* Returns the work of the busiest processor; 0 if the blocks do not fit into local memory or the group is too large. */
+static int64_t count_blocks(const matmul_problem *problem, int rows, int columns)
+{
+    return tuff__divide_up(problem->rows, rows) * tuff__divide_up(problem->columns, columns) * problem->batches;
+}
+
+tile_shares tuff__share_blocks(const kernel_policy *policy, const matmul_problem *problem, const matmul_blocks *blocks)
+{
+    enum { MAX_SUMS = 1 << 26 }; /* elements of all partial sums */
+    const int64_t count = count_blocks(problem, blocks->rows, blocks->columns);
+    const tile_shares apart = {.whole = count};
+    if (blocks->sharers == 0)
+        return apart;
+    const tile_shares shares =
+        tuff__share_tiles(count, problem->inner, blocks->sharers * tuff__processors_or_usual(policy));
+    return (shares.sharers + count - shares.whole) * blocks->rows * blocks->columns <= MAX_SUMS ? shares : apart;
+}
+
+/* Returns the cost of the busiest processor, whose sums cost so much: less if groups share the last blocks, as far as
+   that pays. Sets *sharers to how many should, per processor. In deterministic mode none do: how blocks are shared
+   would make the order of sums depend on their size. */
+static double cost_of_blocks(const kernel_policy *policy, const matmul_problem *problem, matmul_blocks blocks, int cost,
+                             int *sharers)
+{
+    const double enough = 0.9; /* of the time, because the model may be wrong */
+    const target *device = &policy->target;
+    const int64_t sums = (int64_t)blocks.rows * blocks.columns;
+    const int64_t count = count_blocks(problem, blocks.rows, blocks.columns);
+    const double whole = (double)tuff__divide_up(count, tuff__processors_or_usual(policy)) * (double)sums * cost;
+    *sharers = 0;
+    if (device->avoids_local_memory || policy->is_deterministic)
+        return whole;
+    blocks.sharers = SHARERS_OF_UNIT;
+    const tile_shares shares = tuff__share_blocks(policy, problem, &blocks);
+    if (shares.sharers == 0)
+        return whole;
+    const double second_of_cost = 0.2 * (double)problem->inner / tuff__cost_parameters(device).rate;
+    const double shared =
+        tuff__cost_shared_tiles(device, &shares, count, sums, (double)sums * cost * second_of_cost) / second_of_cost;
+    if (shared >= enough * whole)
+        return whole;
+    *sharers = SHARERS_OF_UNIT;
+    return shared / enough;
+}
+
+/* Returns the cost of a shape; 0 if the blocks do not fit into local memory or the group is too large. */
 static double cost_of_shape(const kernel_policy *policy, const matmul_problem *problem, const block_shape *shape,
                             int step_k)
 {
-    const int64_t processors = tuff__processors_or_usual(policy);
-    const int64_t groups = tuff__divide_up(problem->rows, shape->rows) *
-                           tuff__divide_up(problem->columns, shape->columns) * problem->batches;
-    const uint32_t bytes =
-        tuff__block_bytes(&(matmul_blocks){.rows = shape->rows, .columns = shape->columns, .step_k = step_k});
+    const matmul_blocks blocks = {.rows = shape->rows, .columns = shape->columns, .step_k = step_k};
+    const uint32_t bytes = tuff__block_bytes(&blocks);
     const uint64_t room = policy->target.info->local_memory_size;
     const uint32_t lanes = (uint32_t)(shape->rows * shape->columns / (shape->thread_rows * shape->thread_columns));
+    int sharers;
     if (bytes > room || lanes > policy->target.info->max_group_size)
         return 0;
-    return (double)tuff__divide_up(groups, processors) * shape->rows * shape->columns * shape->cost *
-           (2 * (uint64_t)bytes > room ? 1.5 : 1);
+    return cost_of_blocks(policy, problem, blocks, shape->cost, &sharers) * (2 * (uint64_t)bytes > room ? 1.5 : 1);
 }
 
 /* Returns the table's blocks if they make enough tiles, else smaller ones. */
@@ -68,11 +110,14 @@ matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_prob
     matmul_blocks made = {.step_k = tuff__tunable_value(policy, TUNABLE_matmul_local_step_k),
                           .band = tuff__choose_band(policy)};
     const block_shape shape = choose_shape(policy, problem, made.step_k);
+    int sharers;
     made.rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_rows, shape.rows);
     made.columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_block_columns, shape.columns);
     made.thread_rows = tuff__tunable_value_or(policy, TUNABLE_matmul_local_thread_rows, shape.thread_rows);
     made.thread_columns = tuff__tunable_value_or(policy, TUNABLE_matmul_local_thread_columns, shape.thread_columns);
     const int buffers = tuff__tunable_value(policy, TUNABLE_matmul_local_buffers);
     made.buffers = 2 * tuff__block_bytes(&made) <= policy->target.info->local_memory_size ? buffers : 1;
+    (void)cost_of_blocks(policy, problem, made, shape.cost, &sharers);
+    made.sharers = tuff__tunable_value_or(policy, TUNABLE_matmul_local_sharers, sharers);
     return made;
 }

@@ -4,6 +4,7 @@
 #ifndef TUFF_COMPILE_SCHEDULE_MATMUL_SCHEDULE_H
 #define TUFF_COMPILE_SCHEDULE_MATMUL_SCHEDULE_H
 
+#include "compile/schedule/cost.h"
 #include "compile/schedule/kernel_policy.h"
 #include "graph/graph.h"
 #include "kernels/chain.h"
@@ -37,7 +38,8 @@ matmul_tile tuff__choose_tile(const kernel_policy *policy, const matmul_problem 
 /* Blocks in local memory, one for each work-group. */
 typedef struct matmul_blocks {
     int rows, columns, step_k, buffers, thread_rows, thread_columns;
-    int band; /* rows of blocks in a band, whose groups run together */
+    int band;    /* rows of blocks in a band, whose groups run together */
+    int sharers; /* groups per processor that share the terms of the last blocks; 0: every block has its own group */
 } matmul_blocks;
 
 /* Bytes of local memory for one buffer. */
@@ -45,6 +47,8 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks);
 /* Returns the rows of blocks in a band. */
 int tuff__choose_band(const kernel_policy *policy);
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem);
+/* Returns how the blocks are distributed over groups. */
+tile_shares tuff__share_blocks(const kernel_policy *policy, const matmul_problem *problem, const matmul_blocks *blocks);
 
 /* Matmuls of few rows or few columns, on CPU devices whose items are scalar code. Reading the large operand dominates,
    so its layout decides which kernel streams it. */

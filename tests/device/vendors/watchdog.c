@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "configured_plan.h"
 #include "each_device.h"
 #include "tuff.h"
 
@@ -115,7 +116,7 @@ static double *end_of(cl_event event)
     return NULL;
 }
 
-static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
+static cl_int CL_API_CALL enqueue(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
                                  const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
                                  cl_event *event)
 {
@@ -208,7 +209,7 @@ static void install(void)
     truth = tuff__cl;
     tuff__cl.GetDeviceInfo = tell_device;
     tuff__cl.CreateKernel = create_kernel;
-    tuff__cl.EnqueueNDRangeKernel = launch;
+    tuff__cl.EnqueueNDRangeKernel = enqueue;
     tuff__cl.EnqueueMarkerWithWaitList = mark;
     tuff__cl.Flush = flush;
     tuff__cl.GetEventInfo = tell_event;
@@ -380,6 +381,49 @@ static void a_lost_device_forgets_its_programs(void **state)
     close_gpu(device);
 }
 
+/* Groups that share blocks of a product may run in many dispatches: a later one adds their sums, with the same bits. */
+static void shared_blocks_may_run_in_parts(void **state)
+{
+    (void)state;
+    enum { TERMS = 509, SIDE = 70 }; /* no number of parts divides the terms */
+    static float whole[SIDE * SIDE], parts[SIDE * SIDE];
+    const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
+    tune_config config;
+    tuff_device *device = open_gpu();
+    if (!device)
+        skip();
+    device_clock.slowness = 1;
+    device_clock.is_dead = false;
+    device->info.compute_units = 5; /* nine blocks: five whole ones, and four for five groups */
+    device->info.vendor_id = 0;     /* Intel counts engines */
+    assert_int_equal(tuff__config_parse("task.family=2;matmul_local.block_rows=32;matmul_local.block_columns=32;"
+                                        "matmul_local.thread_rows=4;matmul_local.thread_columns=4;"
+                                        "matmul_local.sharers=1",
+                                        &config),
+                     TUFF_OK);
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(SIDE, TERMS));
+    tuff_output(graph, "y", tuff_matmul(x, tuff_permute(x, (int[]){1, 0})));
+    tuff_plan *plan = compile_configured(graph, &options, TASK_MATMUL, &config);
+    assert_non_null(plan);
+    assert_true(uses_body(plan, "matmul_join"));
+    for (int i = 0; i < ROWS * WIDTH; i++)
+        x_values[i] = (float)(i * 37 % 101) / 101 - 0.5f;
+    assert_int_equal(tuff_plan_write(plan, "x", x_values, SIDE * TERMS * sizeof(float)), TUFF_OK);
+    device->handle->predictor.scale = 1e9; /* so that every launch is split */
+    const int before = device_clock.submissions;
+    assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "y", parts, sizeof parts), TUFF_OK);
+    assert_true(device_clock.submissions - before > 4);
+    device->handle->predictor.is_on = false;
+    assert_int_equal(tuff_plan_run(plan), TUFF_OK);
+    assert_int_equal(tuff_plan_read(plan, "y", whole, sizeof whole), TUFF_OK);
+    assert_memory_equal(parts, whole, sizeof whole);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    close_gpu(device);
+}
+
 /* Reports to a predictor one submission of these shares on an idle queue that took so many seconds. */
 static void report_submission(time_predictor *self, const work_share *shares, int count, double seconds)
 {
@@ -428,6 +472,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(shared_blocks_may_run_in_parts, use_empty_cache, drop_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
