@@ -160,6 +160,7 @@ static const kernel_case cases[] = {
     {"matmul_f16_nn", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, false}},
     {"matmul_f16_nt", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, true}},
     {"matmul_bf16_nn", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, false}},
+    {"matmul_shared", build_matmul, TUFF_F32, 1280, 1280, SIDE, {false, false}},
     {"matmul_deep", build_matmul, TUFF_F32, 128, 128, 65536, {false, false}},
     {"row_f32", build_matmul, TUFF_F32, 1, SIDE, SIDE, {false, false}},
     {"row_f16", build_matmul, TUFF_F16, 1, SIDE, SIDE, {false, false}},
