@@ -1,6 +1,6 @@
 /* The steps of a search: compiles a candidate, times it in stages, verifies it if it would become the best, and stops
    when nothing is left, patience or the budget has run out, or the device allows no more. Slow candidates get few
-   samples; only verified ones become the best. Candidates that spill registers are deferred. */
+   samples; only verified ones become the best. Candidates that spill registers are left out, or deferred if all do. */
 #include <assert.h>
 #include <inttypes.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 enum { DEFAULT_PATIENCE = 16 };
 /* Turns without a gain that deferred candidates get when patience has run out; those that spill least go first. */
 enum { DEFERRED_TURNS = 8 };
-/* Bytes that a work-item may spill: 64 registers, a quarter of the 255 or 256 that a GPU gives it at most. Even if no
-   other candidate spills, that costs only a few instructions, which caches serve. */
+/* Bytes that a work-item may spill where all candidates do: 64 registers, a quarter of the 255 or 256 that a GPU gives it
+   at most. That costs only a few instructions, which caches serve. */
 #define HARMLESS_SPILL UINT64_C(256)
 /* A candidate that spills more than this many times what others do is left out. */
 enum { MAX_SPILL_RATIO = 2 };
@@ -197,44 +197,52 @@ int tuff__search_fastest(const search *self, int without)
     return least;
 }
 
-/* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. That is
-   usually, but not always, slow, so such a candidate is deferred until nothing better is left to try. Meanwhile it
-   keeps nothing but its place among the candidates: the driver's cache and tuff's make the second compilation cheap. */
+/* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. They are left
+   out as soon as a candidate that does not spill was timed, which the default, the first one, usually is. Only where the
+   default spills too, those that spill more than the best are deferred until nothing better is left to try. Meanwhile a
+   deferred candidate keeps nothing but its place among the candidates: the driver's cache and tuff's make the second
+   compilation cheap. */
 
-/* A cached winner has proved itself. The default needs no exemption: when it is tried, there are no others. */
+/* The least and the most that a candidate spills, of those that were timed to the end. */
+typedef struct spill_range {
+    uint64_t least, most; /* UINT64_MAX and 0: none was timed */
+    bool has_others;      /* besides the default, which alone says little about how much others need */
+} spill_range;
+
+static spill_range timed_spills(const search *self)
+{
+    spill_range out = {.least = UINT64_MAX};
+    for (int i = 0; i < self->candidate_count; i++) {
+        const candidate *one = &self->candidates[i];
+        if (one->rejected || one->samples < FULL_SAMPLES)
+            continue;
+        out.has_others = out.has_others || i > 0;
+        out.least = one->spilled < out.least ? one->spilled : out.least;
+        out.most = one->spilled > out.most ? one->spilled : out.most;
+    }
+    return out;
+}
+
+/* A cached winner has proved itself among candidates that all spill. The default needs no exemption: when it is tried,
+   there are no others. */
 static bool is_exempt(const candidate *one)
 {
     return one->rank == RANK_CACHED;
 }
 
-/* Returns the largest spill among candidates that were timed to the end; *any: whether there is one besides the
-   default, which alone says little about what others need. */
-static uint64_t largest_spill(const search *self, bool *any)
-{
-    uint64_t most = 0;
-    *any = false;
-    for (int i = 0; i < self->candidate_count; i++) {
-        const candidate *one = &self->candidates[i];
-        if (one->rejected || one->samples < FULL_SAMPLES)
-            continue;
-        *any = *any || i > 0;
-        most = one->spilled > most ? one->spilled : most;
-    }
-    return most;
-}
-
-/* Returns false, and drops the candidate, if it spills far more than others. Nothing is known before it is compiled. */
+/* Returns false, and drops the candidate, if it spills and another does not, or if it spills far more than others.
+   Nothing is known before it is compiled. */
 static bool check_spills(search *self, candidate *one)
 {
-    bool any;
-    if (one->spilled <= HARMLESS_SPILL || is_exempt(one))
+    const spill_range others = timed_spills(self);
+    const bool is_needless = one->spilled > 0 && others.least == 0;
+    const bool is_excessive = one->spilled > HARMLESS_SPILL && others.has_others && !is_exempt(one) &&
+                              one->spilled > MAX_SPILL_RATIO * others.most;
+    if (!is_needless && !is_excessive)
         return true;
-    const uint64_t others = largest_spill(self, &any);
-    if (!any || one->spilled <= MAX_SPILL_RATIO * others)
-        return true;
-    (void)FAIL(TUFF_E_LIMIT,
-               "tune: spills %" PRIu64 " bytes of a work-item's registers to memory, other candidates at most %" PRIu64,
-               one->spilled, others);
+    (void)FAIL(TUFF_E_LIMIT, "tune: spills %" PRIu64 " bytes of a work-item's registers to memory, %s %" PRIu64,
+               one->spilled, is_needless ? "another candidate" : "other candidates at most",
+               is_needless ? others.least : others.most);
     (void)tuff__search_accept(self, &one->handle.config, EVALUATION_SPILLS);
     drop(self, one);
     return false;

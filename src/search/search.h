@@ -17,11 +17,11 @@
     X(INVALID, "invalid")   /* lower: it cannot be lowered */                  \
     X(REJECTED, "rejected") /* lower: it was rejected in an earlier run */     \
     X(LIMITS, "limits")     /* it needs more than the device has */            \
-    X(NO_MEMORY, "room")         /* no memory for it now; no fault of its own */    \
+    X(NO_MEMORY, "room")    /* no memory for it now; no fault of its own */    \
     X(COMPILE, "compile")   /* the driver refused it */                        \
     X(WRONG, "wrong")       /* wrong results, or writes outside its buffers */ \
     X(RACE, "race")         /* its results differ from run to run */           \
-    X(SPILLS, "spills")     /* spills far more registers than others do */     \
+    X(SPILLS, "spills")     /* spills registers that others do not */          \
     X(SLOW, "slow")         /* too slow to be worth timing in full */          \
     X(TIMER, "timer")       /* its measured time is not credible */            \
     X(CRASH, "crash")       /* a worker process ended */                       \
@@ -67,7 +67,8 @@ typedef struct evaluator {
     /* The compiled candidate is kept until release; after a failure there is no release. */
     tune_evaluation (*compile)(void *state, const search_candidate *candidate);
     /* May be NULL. Returns the bytes of registers that a work-item spills to memory; 0: none, or unknown. Candidates
-       that spill more than the best are tried last, those that spill far more than all others not at all. */
+       that spill are not run if one that does not was timed. If the default spills too, those that spill more than the
+       best are tried last, those that spill far more than all others not at all. */
     uint64_t (*spilled)(void *state, const search_candidate *candidate);
     /* May be NULL. Announces a candidate that will soon be compiled in its slot, so that another thread may start on
        it. compile or release follows. */

@@ -1,5 +1,5 @@
-/* Candidates that spill registers: those that spill more than the best run last, and those that spill far more than all
-   others do not run; if all spill, nothing is lost. */
+/* Candidates that spill registers do not run once one that does not spill was timed. If all spill, those that spill more
+   than the best run last, those that spill far more than all others do not run, and nothing else is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,11 +127,38 @@ static void expect_order(const int *rows, int count)
     assert_memory_equal(seen.rows, rows, sizeof *rows * (size_t)count);
 }
 
-static void what_spills_is_tried_last_and_the_least_first(void **state)
+static void what_spills_needlessly_is_never_run(void **state)
 {
     (void)state;
     memset(spilled_by_rows, 0, sizeof spilled_by_rows);
-    search_result found = run_listed(128, 64, 0);
+    search_result found = run_listed(4, 0, 257);
+    expect_order((const int[]){4, 8, 6, 12}, 4);
+    const tune_evaluation evaluations[] = {EVALUATION_GOOD, EVALUATION_SPILLS, EVALUATION_GOOD, EVALUATION_SPILLS};
+    assert_memory_equal(seen.found, evaluations, sizeof evaluations);
+    assert_non_null(strstr(seen.error, "257 bytes"));
+    assert_string_equal(tuff__evaluation_text(EVALUATION_SPILLS), "spills");
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 2);
+    assert_int_equal(found.counts.deferred, 0);
+    assert_int_equal(found.counts.compiled, 4);
+    assert_int_equal(found.timed, 2);
+    assert_int_equal(seen.rejected, 0); /* another search may try it */
+    /* The default spills too, but another candidate does not: those that wait are left out, compiled just once. */
+    spilled_by_rows[4] = 32;
+    found = run_listed(64, 0, 33);
+    expect_order((const int[]){4, 6, 12, 8}, 4);
+    const tune_evaluation later[] = {EVALUATION_GOOD, EVALUATION_GOOD, EVALUATION_SPILLS, EVALUATION_SPILLS};
+    assert_memory_equal(seen.found, later, sizeof later);
+    assert_int_equal(found.counts.deferred, 1);
+    assert_int_equal(found.counts.compiled, 4);
+    assert_int_equal(found.timed, 2);
+}
+
+static void if_all_spill_the_least_is_tried_first(void **state)
+{
+    (void)state;
+    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    spilled_by_rows[4] = 32;
+    search_result found = run_listed(128, 64, 16);
     expect_order((const int[]){4, 12, 6, 8}, 4);
     assert_int_equal(found.end, SEARCH_EXHAUSTED);
     assert_int_equal(found.counts.deferred, 2);
@@ -140,26 +167,9 @@ static void what_spills_is_tried_last_and_the_least_first(void **state)
     assert_int_equal(found.timed, 4);
     /* As much as the best is not more. */
     spilled_by_rows[4] = 64;
-    found = run_listed(128, 64, 0);
+    found = run_listed(128, 64, 16);
     expect_order((const int[]){4, 6, 12, 8}, 4);
     assert_int_equal(found.counts.deferred, 1);
-}
-
-/* The candidate without spills shows that spilling is not necessary. */
-static void far_more_than_others_is_never_run(void **state)
-{
-    (void)state;
-    memset(spilled_by_rows, 0, sizeof spilled_by_rows);
-    search_result found = run_listed(0, 257, 256);
-    expect_order((const int[]){4, 8, 6, 12}, 4);
-    const tune_evaluation evaluations[] = {EVALUATION_GOOD, EVALUATION_GOOD, EVALUATION_SPILLS, EVALUATION_GOOD};
-    assert_memory_equal(seen.found, evaluations, sizeof evaluations);
-    assert_non_null(strstr(seen.error, "257 bytes"));
-    assert_string_equal(tuff__evaluation_text(EVALUATION_SPILLS), "spills");
-    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 1);
-    assert_int_equal(found.counts.compiled, 5);
-    assert_int_equal(found.timed, 3);
-    assert_int_equal(seen.rejected, 0); /* another search may try it */
 }
 
 /* Before any candidate but the default is timed there is nothing to compare with: all of them wait, and each may be
@@ -168,6 +178,7 @@ static void others_say_how_much_is_too_much(void **state)
 {
     (void)state;
     memset(spilled_by_rows, 0, sizeof spilled_by_rows);
+    spilled_by_rows[4] = 1;
     search_result found = run_listed(1201, 600, 300);
     expect_order((const int[]){4, 12, 6, 8}, 4);
     assert_int_equal(seen.found[1] + seen.found[2], EVALUATION_GOOD);
@@ -176,16 +187,22 @@ static void others_say_how_much_is_too_much(void **state)
     found = run_listed(1200, 600, 300);
     assert_int_equal(seen.found[3], EVALUATION_GOOD);
     assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
+    /* Up to 256 bytes do no harm. */
+    found = run_listed(1, 257, 256);
+    expect_order((const int[]){4, 8, 6, 12}, 4);
+    assert_int_equal(seen.found[2], EVALUATION_SPILLS);
+    assert_int_equal(seen.found[3], EVALUATION_GOOD);
+    assert_non_null(strstr(seen.error, "257 bytes"));
     /* The default counts as one of the others. */
     spilled_by_rows[4] = 200;
-    found = run_listed(0, 400, 401);
+    found = run_listed(1, 400, 401);
     expect_order((const int[]){4, 8, 12, 6}, 4);
     assert_int_equal(seen.found[2], EVALUATION_SPILLS);
     assert_int_equal(seen.found[3], EVALUATION_GOOD);
 }
 
-/* These two never wait, however much they spill: all others are compared with the default, and the remembered winner
-   has won before. */
+/* Where all spill, these two never wait, however much they spill: all others are compared with the default, and the
+   remembered winner has won before. If another does not spill, the remembered winner is left out like any. */
 static void the_default_and_what_was_remembered_are_run(void **state)
 {
     (void)state;
@@ -193,12 +210,21 @@ static void the_default_and_what_was_remembered_are_run(void **state)
     spilled_by_rows[4] = 3000;
     spilled_by_rows[8] = 100000;
     const tune_config cached = parse("matmul_register.tile_rows=8"), portfolio = parse("matmul_register.tile_rows=6");
-    fault_device device = flat_device((const tune_config *const[]){&cached, &portfolio}, 2);
-    const search_result found = run(
-        &device, (search_settings){.cached = &cached, .portfolio = &portfolio, .portfolio_count = 1, .no_climb = true});
+    const fault_device fresh = flat_device((const tune_config *const[]){&cached, &portfolio}, 2);
+    fault_device device = fresh;
+    const search_settings settings = {
+        .cached = &cached, .portfolio = &portfolio, .portfolio_count = 1, .no_climb = true};
+    search_result found = run(&device, settings);
     expect_order((const int[]){4, 8, 6}, 3);
     assert_int_equal(found.counts.deferred, 0);
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 0);
     assert_true(found.default_nanoseconds > 0 && found.is_final);
+    spilled_by_rows[4] = 0;
+    device = fresh;
+    found = run(&device, settings);
+    expect_order((const int[]){4, 8, 6}, 3);
+    assert_int_equal(seen.found[1], EVALUATION_SPILLS);
+    assert_int_equal(found.counts.rejected[EVALUATION_SPILLS], 1);
 }
 
 static uint64_t nothing(const fault_device *self, const tune_config *config)
@@ -246,6 +272,13 @@ static uint64_t all_but_the_default(const fault_device *self, const tune_config 
     return tuff__config_count(config) == 0 ? 0 : 1000 + hash_of(config);
 }
 
+/* As little as possible. */
+static uint64_t default_spills_least(const fault_device *self, const tune_config *config)
+{
+    (void)self;
+    return tuff__config_count(config) == 0 ? 1 : 1000 + hash_of(config);
+}
+
 static uint64_t best_time(const fault_device *device)
 {
     candidate_info made = {0};
@@ -264,12 +297,12 @@ static uint64_t best_time(const fault_device *device)
     return best;
 }
 
-/* Whole spaces in which every candidate spills, or every one but the default. */
+/* Whole spaces in which every candidate spills, the default a little less or far less. */
 static void where_all_spill_the_best_is_found(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
-        fault_device device = {.seed = seed, .spills = seed % 2 ? all_spill : all_but_the_default};
+        fault_device device = {.seed = seed, .spills = seed % 2 ? all_spill : default_spills_least};
         const uint64_t best = best_time(&device);
         const search_result found = run(&device, (search_settings){.patience = -1, .seed = seed});
         assert_int_equal(found.end, SEARCH_EXHAUSTED);
@@ -279,13 +312,29 @@ static void where_all_spill_the_best_is_found(void **state)
     }
 }
 
+/* Whole spaces in which every candidate but the default spills: none of the others runs. */
+static void where_only_the_default_does_not_spill_it_wins(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        fault_device device = {.seed = seed, .spills = all_but_the_default};
+        const search_result found = run(&device, (search_settings){.patience = -1, .seed = seed});
+        assert_int_equal(found.end, SEARCH_EXHAUSTED);
+        assert_int_equal(found.timed, 1);
+        assert_int_equal(found.counts.deferred, 0);
+        assert_int_equal(found.counts.compiled, found.counts.rejected[EVALUATION_SPILLS] + 1);
+        assert_true(found.counts.compiled > 10);
+        assert_true(tuff__config_equal(&found.winner, &defaults));
+    }
+}
+
 /* The same if patience ends the climb: postponed candidates run then, and if one of them gains, the climb continues. */
 static void patience_waits_for_what_was_put_aside(void **state)
 {
     (void)state;
     int better = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
-        fault_device device = {.seed = seed, .spills = all_but_the_default};
+        fault_device device = {.seed = seed, .spills = default_spills_least};
         const search_result found = run(&device, (search_settings){.seed = seed});
         assert_int_equal(found.end, SEARCH_PATIENCE);
         better += 10 * fault_time(&device, &found.winner) < 8 * fault_time(&device, &defaults);
@@ -293,7 +342,7 @@ static void patience_waits_for_what_was_put_aside(void **state)
     assert_true(better >= 30); /* the landscapes depend on the number of tunables */
     /* All take the same time, so that nothing gains: eight postponed candidates run. */
     for (uint64_t seed = 1; seed <= 10; seed++) {
-        fault_device device = {.seed = seed, .flatness = 1, .spills = all_but_the_default};
+        fault_device device = {.seed = seed, .flatness = 1, .spills = default_spills_least};
         const search_result found = run(&device, (search_settings){.seed = seed});
         assert_int_equal(found.end, SEARCH_PATIENCE);
         assert_true(found.counts.deferred >= 1);
@@ -306,7 +355,7 @@ static uint64_t at_random(const fault_device *self, const tune_config *config)
 {
     (void)self;
     const uint64_t hash = hash_of(config);
-    return hash < 200 ? 0 : hash;
+    return hash < 200 ? 1 : hash;
 }
 
 /* With faults, candidates compiled ahead, and a limit on compilations; at once or candidate by candidate. */
@@ -340,12 +389,13 @@ static void limits_hold_for_what_was_put_aside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_spills_is_tried_last_and_the_least_first),
-        cmocka_unit_test(far_more_than_others_is_never_run),
+        cmocka_unit_test(what_spills_needlessly_is_never_run),
+        cmocka_unit_test(if_all_spill_the_least_is_tried_first),
         cmocka_unit_test(others_say_how_much_is_too_much),
         cmocka_unit_test(the_default_and_what_was_remembered_are_run),
         cmocka_unit_test(without_spills_nothing_changes),
         cmocka_unit_test(where_all_spill_the_best_is_found),
+        cmocka_unit_test(where_only_the_default_does_not_spill_it_wins),
         cmocka_unit_test(patience_waits_for_what_was_put_aside),
         cmocka_unit_test(limits_hold_for_what_was_put_aside),
     };
