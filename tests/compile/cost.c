@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -264,6 +265,62 @@ static void engines_are_not_processors(void **state)
     for_each_driver(choices_on_intel);
 }
 
+/* Small products on matrix units: groups of few lanes, which move the same tiles. The sums of a lane and 6 registers for
+   each part of 16 bytes that it moves leave the others of 256 for factors. Nothing is compiled. */
+static void expect_registers(tuff_device *device, int side, bool transposed, int most)
+{
+    static const char *const names[] = {"BLOCK_ROWS", "BLOCK_COLUMNS", "STEP_K", "A_PARTS", "B_PARTS"};
+    enum { ROWS, COLUMNS, STEP, LEFT_PARTS, RIGHT_PARTS, NAMES };
+    int value[NAMES];
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(64, 256));
+    tuff_tensor *y = tuff_input(graph, "y", TUFF_F16, transposed ? TUFF_SHAPE(side, 256) : TUFF_SHAPE(256, side));
+    tuff_output(graph, "z", tuff_matmul(x, transposed ? tuff_permute(y, (const int[]){1, 0}) : y));
+    tuff_plan *plan = lower_configured(graph, &(tuff_compile_options){0}, TASK_MATMUL, NULL);
+    assert_non_null(plan);
+    const launch *made = &plan->executable.launches.launches[0];
+    assert_string_equal(made->body, "matmul_cooperative");
+    for (int i = 0; i < NAMES; i++) {
+        const char *line = strstr(made->defines, names[i]);
+        assert_non_null(line);
+        value[i] = atoi(line + strlen(names[i]));
+    }
+    const int lanes = (int)made->local_size, parts = value[STEP] / 8;
+    int registers = value[ROWS] * value[COLUMNS] / lanes;
+    registers += value[LEFT_PARTS] * 6 * value[ROWS] * parts / lanes;
+    registers += value[RIGHT_PARTS] * 6 * value[COLUMNS] * parts / lanes;
+    if (registers > most || registers < 64)
+        fail_msg("%d columns: %d registers of %d lanes", side, registers, lanes);
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+static void small_tiles_on_units(tuff_device *device)
+{
+    static const int sides[] = {32, 33, 64, 65, 128, 4096};
+    if (tuff__device_takes_glsl(device))
+        return;
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        for (int transposed = 0; transposed < 2; transposed++) {
+            use_intel(device, 512, 8);
+            expect_registers(device, sides[i], transposed > 0, 168);
+            tuff_device_info as = *tuff__device_info(device);
+            as.vendor_id = 0x1002;
+            as.cooperative_matrix = TUFF_MATRIX_WMMA;
+            as.matrix_shape[0] = as.matrix_shape[1] = 16;
+            as.matrix_lanes = as.min_subgroup_size = 32;
+            tuff__device_override_info(device, &as);
+            expect_registers(device, sides[i], transposed > 0, 208);
+        }
+    }
+}
+
+static void lanes_of_small_tiles_have_registers(void **state)
+{
+    (void)state;
+    for_each_driver(small_tiles_on_units);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -272,6 +329,7 @@ int main(void)
         cmocka_unit_test(groups_fit_the_device),
         cmocka_unit_test(copies_pay_where_terms_lie_in_many_pages),
         cmocka_unit_test(engines_are_not_processors),
+        cmocka_unit_test(lanes_of_small_tiles_have_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -114,6 +114,48 @@ static void shrink(const launch_list *list, const fused_chain *chain, matrix_til
                                             : halve(&tile->rows, &tile->subgroup_rows, tile->shape[0]);
 }
 
+/* Whether the hardware copies tiles to local memory, without registers. */
+static bool copies_tiles(const tuff_device_info *info, const matrix_tile *tile)
+{
+    return info->cooperative_matrix == TUFF_MATRIX_NVIDIA && tile->buffers > 1 && !is_wide(tile, 0) &&
+           !is_wide(tile, 1) && tile->operands[0].in_parts && tile->operands[1].in_parts;
+}
+
+/* Returns about how many registers a lane needs for its sums and for what it moves to local memory: the words, address
+   and place of each part that is on its way, or a part that is loaded by element. */
+static int registers_of(const tuff_device_info *info, const matrix_tile *tile)
+{
+    enum { OF_PART = 6, OF_ELEMENTS = 16 };
+    const int lanes = tile->lanes * tile->subgroup_rows * tile->subgroup_columns;
+    int registers = tile->rows * tile->columns / lanes;
+    for (int i = 0; i < 2 && !copies_tiles(info, tile); ++i)
+        registers +=
+            tile->operands[i].in_parts
+                ? OF_PART * (int)tuff__divide_up((i == 0 ? tile->rows : tile->columns) * tile->step / PART, lanes)
+                : OF_ELEMENTS;
+    return registers;
+}
+
+/* A group that became smaller has fewer lanes for the parts of a step, so it takes shorter steps, or subgroups compute
+   less, until registers suffice: MAX_REGISTERS of 256, because factors need the others. LLVM reuses more of them for
+   WMMA, but loads the factors of all blocks ahead if a step is a single block of terms. */
+static void limit_registers(const tuff_device_info *info, matrix_tile *tile)
+{
+    enum { MAX_REGISTERS = 168, MAX_WITH_WMMA = 208 };
+    const bool is_wmma = info->cooperative_matrix == TUFF_MATRIX_WMMA;
+    while (registers_of(info, tile) > (is_wmma ? MAX_WITH_WMMA : MAX_REGISTERS)) {
+        const int rows = tile->rows / tile->subgroup_rows, columns = tile->columns / tile->subgroup_columns;
+        if (!is_wmma && tile->step / 2 % tile->shape[2] == 0)
+            tile->step /= 2;
+        else if (rows >= columns && rows / 2 % tile->shape[0] == 0)
+            tile->rows /= 2;
+        else if (columns / 2 % tile->shape[1] == 0)
+            tile->columns /= 2;
+        else
+            return;
+    }
+}
+
 static bool fits(const tuff_device_info *info, const matrix_tile *tile)
 {
     return local_bytes(tile) <= info->local_memory_size &&
@@ -176,7 +218,10 @@ static tuff_status choose_matrix_tile(const launch_list *list, const fused_chain
                     "%d x %d subgroups",
                     out->rows, out->columns, out->step, out->shape[0], out->shape[1], out->shape[2], out->subgroup_rows,
                     out->subgroup_columns);
+    const int subgroups = out->subgroup_rows * out->subgroup_columns;
     shrink(list, chain, out);
+    if (out->subgroup_rows * out->subgroup_columns < subgroups && !out->uses_warpgroups)
+        limit_registers(info, out);
     while (out->buffers > 1 && local_bytes(out) > info->local_memory_size)
         --out->buffers;
     while (!fits(info, out) && (halve(&out->rows, &out->subgroup_rows, out->shape[0]) || halve_columns(out)))
@@ -200,11 +245,9 @@ static void define_operand(const fused_chain *chain, const matrix_tile *tile, in
         name, tile->operands[operand].in_parts);
 }
 
-static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner)
+static tuff_status define(const tuff_device_info *info, launch *kernel, const matrix_tile *tile, int64_t inner)
 {
     text defines = {0};
-    const bool copies = kernel->cooperative == TUFF_MATRIX_NVIDIA && tile->buffers > 1 && !is_wide(tile, 0) &&
-                        !is_wide(tile, 1) && tile->operands[0].in_parts && tile->operands[1].in_parts;
     define_operand(&kernel->chain, tile, 0, &defines);
     define_operand(&kernel->chain, tile, 1, &defines);
     tuff__text_add(&defines,
@@ -215,7 +258,7 @@ static tuff_status define(launch *kernel, const matrix_tile *tile, int64_t inner
                    "#define MATRIX_WARPGROUP %d\n",
                    tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
                    tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
-                   inner % tile->step != 0, copies, tile->uses_warpgroups);
+                   inner % tile->step != 0, copies_tiles(info, tile), tile->uses_warpgroups);
     return tuff__set_defines(kernel, &defines);
 }
 
@@ -234,7 +277,7 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
                                      chain->operand_strides[0][0], chain->operand_strides[0][1],
                                      chain->operand_strides[1][0], chain->operand_strides[1][1]},
                          11);
-    return define(kernel, tile, inner);
+    return define(list->policy.target.info, kernel, tile, inner);
 }
 
 /* Accepts operands of 16 bits, or those that the plan's precision rounds to 16 bits. Small matrices are left to other
