@@ -11,8 +11,8 @@
 enum { DEFAULT_PATIENCE = 16 };
 /* Turns without a gain that deferred candidates get when patience has run out; those that spill least go first. */
 enum { DEFERRED_TURNS = 8 };
-/* Bytes that a work-item may spill where all candidates do: 64 registers, a quarter of the 255 or 256 that a GPU gives it
-   at most. That costs only a few instructions, which caches serve. */
+/* Bytes that a work-item may spill where all candidates do: 64 registers, a quarter of the 255 or 256 that a GPU gives
+   it at most. That costs only a few instructions, which caches serve. */
 #define HARMLESS_SPILL UINT64_C(256)
 /* A candidate that spills more than this many times what others do is left out. */
 enum { MAX_SPILL_RATIO = 2 };
@@ -197,11 +197,11 @@ int tuff__search_fastest(const search *self, int without)
     return least;
 }
 
-/* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. They are left
-   out as soon as a candidate that does not spill was timed, which the default, the first one, usually is. Only where the
-   default spills too, those that spill more than the best are deferred until nothing better is left to try. Meanwhile a
-   deferred candidate keeps nothing but its place among the candidates: the driver's cache and tuff's make the second
-   compilation cheap. */
+/* Candidates that spill: the driver found too few registers for a work-item, and keeps the rest in memory. They are
+   left out as soon as a candidate that does not spill was timed, which the default, the first one, usually is. Only
+   where the default spills too, those that spill more than the best are deferred until nothing better is left to try.
+   Meanwhile a deferred candidate keeps nothing but its place among the candidates: the driver's cache and tuff's make
+   the second compilation cheap. */
 
 /* The least and the most that a candidate spills, of those that were timed to the end. */
 typedef struct spill_range {

@@ -265,7 +265,7 @@ static void engines_are_not_processors(void **state)
     for_each_driver(choices_on_intel);
 }
 
-/* Small products on matrix units: groups of few lanes, which move the same tiles. The sums of a lane and 6 registers for
+/* Small products on matrix units: groups of few lanes, which move the same tiles. A lane's sums and 6 registers for
    each part of 16 bytes that it moves leave the others of 256 for factors. Nothing is compiled. */
 static void expect_registers(tuff_device *device, int side, bool transposed, int most)
 {

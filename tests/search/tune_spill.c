@@ -1,5 +1,5 @@
-/* Candidates that spill registers do not run once one that does not spill was timed. If all spill, those that spill more
-   than the best run last, those that spill far more than all others do not run, and nothing else is lost. */
+/* Candidates that spill registers do not run once one that does not spill was timed. If all spill, those that spill
+   more than the best run last, those that spill far more than all others do not run, and nothing else is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
