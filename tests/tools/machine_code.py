@@ -1,6 +1,6 @@
 """Feeds saved machine code to tools/check-loops: it counts what is there, and each way to make the code worse misses a
-row, a figure, or both. Also tries what tools/check-vendors says of the candidates for GPUs. Usage: machine_code.py
-SOURCE_FOLDER"""
+row, a figure, or both. Also tries what tools/check-vendors says of candidates for GPUs and of spills. Usage:
+machine_code.py SOURCE_FOLDER"""
 import collections
 import importlib.machinery
 import importlib.util
@@ -327,6 +327,20 @@ def check_candidates(folder):
         expect(len(found) == count, "complaints of the local memory of %s: %s" % (name, found))
 
 
+def check_spilling():
+    """The number of texts that spill is exact, for each kernel and target that was compiled."""
+    row = check_vendors.Row("map", "64 lanes", "map-1.cl", "dg2", 8, 4, 0, 0, "")
+    rows = [row, row._replace(scratch=64, spills=0), row._replace(spills=0), row._replace(target="sm_90", spills=0),
+            row._replace(failure="error"), row._replace(file="candidate.cl")]
+    found = check_vendors.count_spilling(rows, {"candidate.cl": None})
+    expect(found == {("map", "dg2"): 2}, "texts that spill: %s" % found)
+    for most, targets, count in ((2, {"dg2", "sm_90"}, 0), (1, {"dg2"}, 1), (3, {"dg2"}, 1), (0, {"dg2"}, 1)):
+        spilling = {("map", "dg2"): most, ("scan", "gfx1100"): 1}
+        complaints = list(limits.spilling_complaints(found, targets, spilling))
+        expect(len(complaints) == count, "%d may spill: %s" % (most, complaints))
+    expect(list(limits.spilling_complaints({}, {"dg2"}, {("map", "dg2"): 1})), "a number that is too high")
+
+
 def main():
     expect(machine_code.wide_share([]) == 1, "nothing is moved")
     with tempfile.TemporaryDirectory() as folder:
@@ -339,6 +353,7 @@ def main():
         check_packed(folder)
         check_exemptions(folder)
         check_candidates(folder)
+    check_spilling()
     check_tables()
     print("%d failures" % failures)
     return 1 if failures else 0

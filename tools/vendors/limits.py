@@ -1,6 +1,7 @@
 """What tools/check-loops demands of a kernel's counts: the figures that the project promises, and the rows of
 bench/vendor-loops.tsv, which are counts of an earlier run with some margin. A figure holds whatever was recorded; a row
-notices a loss long before a figure is missed, and covers kernels of which nothing is promised."""
+notices a loss long before a figure is missed, and covers kernels of which nothing is promised. And how many kernels may
+spill registers in tools/check-vendors."""
 import collections
 import csv
 import fnmatch
@@ -71,6 +72,11 @@ EXEMPTIONS = tuple(Exemption(*one) for one in (
     ("gradients_*.attention_backward_local", "gfx1100-aco", "multiply", 67,
      "lanes keep one vector of gradients, so that a read serves fewer multiply-adds; ACO shifts each address"),
 ))
+
+# How many texts of a kernel that tools/check-vendors compiles for a target spill registers or keep arrays in memory.
+# None of all others does. The numbers may only fall: check-vendors complains of one that is too high as well.
+SPILLING = {
+}
 
 
 def matches(one, kernel, target):
@@ -183,3 +189,14 @@ def complaints(found, failures, table, everything, figures=FIGURES, exemptions=E
         for kernel, target in table:
             if target in targets and (kernel, target) not in counted:
                 yield "%s on %s: in the table, but not compiled" % (kernel, target)
+
+
+def spilling_complaints(found, targets, spilling=SPILLING):
+    """Yields a complaint for each kernel and target of which more texts spill than SPILLING says, or fewer. found: the
+    number of texts by kernel and target; targets: those that were compiled for."""
+    for kernel, target in sorted({*found, *(key for key in spilling if key[1] in targets)}):
+        count, most = found.get((kernel, target), 0), spilling.get((kernel, target), 0)
+        if count > most:
+            yield "%s for %s: %d texts spill, at most %d are expected" % (kernel, target, count, most)
+        elif count < most:
+            yield "%s for %s: %d texts spill, so limits.py need not allow %d" % (kernel, target, count, most)
