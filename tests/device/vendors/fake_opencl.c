@@ -19,9 +19,10 @@ typedef struct object {
     char *bytes, *source;
     size_t size;
     cl_program program;
-    bool is_timed; /* a queue with profiling */
-    int number;    /* number of an event's command */
-    bool is_held;  /* never finishes: an event of a timed queue, what waits for one, and the rest of that queue */
+    fake_argument arguments[FAKE_ARGUMENTS]; /* of a kernel */
+    bool is_timed;                           /* a queue with profiling */
+    int number;                              /* number of an event's command */
+    bool is_held; /* never finishes: an event of a timed queue, what waits for one, and the rest of that queue */
 } object;
 
 #define OBJECT(handle) ((object *)(void *)(handle))
@@ -95,14 +96,24 @@ static cl_int CL_API_CALL list_ids(cl_platform_id platform, cl_device_type type,
     return CL_SUCCESS;
 }
 
+static bool has_command_buffers(const fake_opencl_device *self)
+{
+    return self->extensions && strstr(self->extensions, "cl_khr_command_buffer");
+}
+
 /* Handles queries of vendors' extensions. */
 static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
                                  size_t *needed)
 {
     const cl_uint compute_major = 8;
+    const cl_bitfield simultaneous_use = 1 << 2, none = 0;
     switch (question) {
     case 0x4000: /* CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV */
         return self->warp ? RETURN_VALUE(compute_major) : CL_INVALID_VALUE;
+    case 0x12A9: /* CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR */
+        return has_command_buffers(self) ? RETURN_VALUE(simultaneous_use) : CL_INVALID_VALUE;
+    case 0x12AA: /* CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR */
+        return has_command_buffers(self) ? RETURN_VALUE(none) : CL_INVALID_VALUE;
     case 0x4003:
         return self->warp ? RETURN_VALUE(self->warp) : CL_INVALID_VALUE;
     case 0x4005:
@@ -225,7 +236,7 @@ static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_i
 
 static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *error)
 {
-    (void)context, (void)host;
+    (void)context;
     fake_opencl.buffers++;
     fake_opencl.flags = flags;
     if (fake_opencl.memory_error) {
@@ -235,6 +246,8 @@ static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, 
     object *made = make(error);
     made->size = size;
     made->bytes = size <= 64 << 20 ? calloc(size + 1, 1) : NULL; /* larger ones are never accessed */
+    if (made->bytes && flags & CL_MEM_COPY_HOST_PTR)
+        memcpy(made->bytes, host, size);
     return (cl_mem)(void *)made;
 }
 
@@ -276,13 +289,23 @@ static cl_int CL_API_CALL tell_program(cl_program program, cl_program_info quest
 
 static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *error)
 {
-    (void)program, (void)name;
-    return (cl_kernel)(void *)make(error);
+    (void)name;
+    object *made = make(error);
+    made->program = program;
+    return (cl_kernel)(void *)made;
 }
 
 static cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value)
 {
-    (void)kernel, (void)index, (void)size, (void)value;
+    cl_mem memory;
+    if (index >= FAKE_ARGUMENTS)
+        return CL_SUCCESS;
+    if (size == sizeof memory) {
+        memcpy(&memory, value, sizeof memory);
+        OBJECT(kernel)->arguments[index].bytes = OBJECT(memory)->bytes;
+    } else if (size == sizeof(cl_uint)) {
+        memcpy(&OBJECT(kernel)->arguments[index].word, value, size);
+    }
     return CL_SUCCESS;
 }
 
@@ -366,13 +389,109 @@ static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint memories, cons
     return enqueue(queue, count, list, event);
 }
 
+static void run(const object *kernel, size_t items, const fake_argument *arguments)
+{
+    const object *program = OBJECT(kernel->program);
+    if (program->device->runs)
+        program->device->runs(program->source, items, arguments);
+}
+
 static cl_int CL_API_CALL launch(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
                                  const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
                                  cl_event *event)
 {
-    (void)kernel, (void)axes, (void)offset, (void)global, (void)local;
+    (void)axes, (void)offset, (void)local;
     fake_opencl.launches++;
+    run(OBJECT(kernel), *global, OBJECT(kernel)->arguments);
     return enqueue(queue, count, list, event);
+}
+
+/* A launch in a command buffer keeps the arguments that its kernel had then. */
+typedef struct recorded_launch {
+    const object *kernel;
+    size_t items;
+    fake_argument arguments[FAKE_ARGUMENTS];
+} recorded_launch;
+
+struct command_buffer {
+    cl_command_queue queue;
+    recorded_launch launches[32];
+    int count;
+    bool is_final;
+};
+
+static command_buffer *CL_API_CALL create_commands(cl_uint count, const cl_command_queue *queues,
+                                                   const cl_ulong *properties, cl_int *error)
+{
+    (void)properties;
+    *error = count == 1 ? CL_SUCCESS : CL_INVALID_VALUE;
+    command_buffer *made = calloc(1, sizeof *made);
+    made->queue = queues[0];
+    fake_opencl.living_blocks++;
+    return made;
+}
+
+static cl_int CL_API_CALL record_launch(command_buffer *buffer, cl_command_queue queue, const cl_ulong *properties,
+                                        cl_kernel kernel, cl_uint axes, const size_t *offset, const size_t *global,
+                                        const size_t *local, cl_uint count, const cl_uint *waits, cl_uint *point,
+                                        void **handle)
+{
+    (void)queue, (void)properties, (void)axes, (void)offset, (void)local, (void)count, (void)waits, (void)point;
+    (void)handle;
+    if (buffer->is_final || buffer->count == (int)(sizeof buffer->launches / sizeof *buffer->launches))
+        return CL_INVALID_OPERATION;
+    recorded_launch *made = &buffer->launches[buffer->count++];
+    made->kernel = OBJECT(kernel);
+    made->items = *global;
+    memcpy(made->arguments, OBJECT(kernel)->arguments, sizeof made->arguments);
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL finalize(command_buffer *buffer)
+{
+    buffer->is_final = true;
+    return CL_SUCCESS;
+}
+
+static cl_int CL_API_CALL enqueue_commands(cl_uint queue_count, cl_command_queue *queues, command_buffer *buffer,
+                                           cl_uint count, const cl_event *list, cl_event *event)
+{
+    (void)queue_count, (void)queues;
+    if (!buffer->is_final)
+        return CL_INVALID_OPERATION;
+    fake_opencl.blocks++;
+    for (int i = 0; i < buffer->count; i++)
+        run(buffer->launches[i].kernel, buffer->launches[i].items, buffer->launches[i].arguments);
+    return enqueue(buffer->queue, count, list, event);
+}
+
+static cl_int CL_API_CALL release_commands(command_buffer *buffer)
+{
+    fake_opencl.living_blocks--;
+    free(buffer);
+    return CL_SUCCESS;
+}
+
+static void *CL_API_CALL find_call(cl_platform_id platform, const char *name)
+{
+    static const command_buffer_api calls = {.create = create_commands,
+                                             .add_launch = record_launch,
+                                             .finalize = finalize,
+                                             .enqueue = enqueue_commands,
+                                             .release = release_commands};
+    void *found = NULL;
+    if (!has_command_buffers(&listed[index_of(platform)]))
+        return NULL;
+#define CALL(slot, function)         \
+    if (strcmp(name, function) == 0) \
+        memcpy(&found, &calls.slot, sizeof found);
+    CALL(create, "clCreateCommandBufferKHR")
+    CALL(add_launch, "clCommandNDRangeKernelKHR")
+    CALL(finalize, "clFinalizeCommandBufferKHR")
+    CALL(enqueue, "clEnqueueCommandBufferKHR")
+    CALL(release, "clReleaseCommandBufferKHR")
+#undef CALL
+    return found;
 }
 
 static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
@@ -437,6 +556,7 @@ void install_fake_opencl(const fake_opencl_device *devices, int count)
         .GetPlatformInfo = tell_platform,
         .GetDeviceIDs = list_ids,
         .GetDeviceInfo = tell_device,
+        .GetExtensionFunctionAddressForPlatform = find_call,
         .CreateContext = create_context,
         .ReleaseContext = release_context,
         .CreateCommandQueue = create_queue,

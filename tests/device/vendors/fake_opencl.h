@@ -1,10 +1,18 @@
-/* An OpenCL loader without drivers: its devices report the same as those of vendors, and compute nothing. Buffers are
-   host memory, programs build if the device's compiler accepts their source, commands end at once. */
+/* An OpenCL loader without drivers: its devices report the same as those of vendors, and compute nothing but what
+   `runs` does. Buffers are host memory, programs build if the device's compiler accepts their source, commands end at
+   once. Devices with cl_khr_command_buffer among their extensions have its functions. */
 #ifndef TUFF_TESTS_FAKE_OPENCL_H
 #define TUFF_TESTS_FAKE_OPENCL_H
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 #include "device/opencl/api.h"
+
+/* An argument of a kernel. */
+typedef union fake_argument {
+    char *bytes; /* of a buffer */
+    cl_uint word;
+} fake_argument;
+enum { FAKE_ARGUMENTS = 8 };
 
 /* The properties that a vendor's driver reports; NULL and 0: it does not know the query. */
 typedef struct fake_opencl_device {
@@ -17,6 +25,8 @@ typedef struct fake_opencl_device {
     size_t widths[4];        /* subgroup widths that can be required */
     cl_device_local_mem_type local;
     bool (*compiles)(const char *source, const char *options); /* NULL: accepts every source */
+    /* Called for each launch, with the source of the kernel's program. NULL: launches do nothing. */
+    void (*runs)(const char *source, size_t items, const fake_argument *arguments);
 } fake_opencl_device;
 
 /* Calls that the loader received, and how it is to fail. */
@@ -33,6 +43,8 @@ typedef struct fake_opencl_state {
     int failing;           /* countdown to the command that fails; 0: none */
     int enqueued, flushed; /* commands */
     int launches, buffers; /* calls of clEnqueueNDRangeKernel and clCreateBuffer */
+    int blocks;            /* calls of clEnqueueCommandBufferKHR */
+    int living_blocks;     /* command buffers */
     int releases;          /* releases of objects that a hung device may use */
 } fake_opencl_state;
 extern fake_opencl_state fake_opencl;
