@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "device/vulkan/api.h"
 #include "fake_matrices.h"
+#include "fake_queues.h"
 
 fake_vulkan_state fake_vulkan;
 /* Guards fake_vulkan and the caches in the calls that make programs, which several threads make at once. */
@@ -18,11 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const fake_vulkan_device *listed;
 static uint32_t listed_count;
 
-/* All objects; handles are pointers to these. */
-typedef struct object {
-    uint64_t size;
-    char *bytes;
-} object;
+typedef fake_object object;
 
 /* Device handles point to their physical devices. */
 static const fake_vulkan_device *profile_of(void *handle)
@@ -197,15 +194,6 @@ static VKAPI_ATTR void VKAPI_CALL tell_features(VkPhysicalDevice device, VkPhysi
     }
 }
 
-static VKAPI_ATTR void VKAPI_CALL list_families(VkPhysicalDevice device, uint32_t *count, VkQueueFamilyProperties *out)
-{
-    (void)device;
-    if (out)
-        out[0] = (VkQueueFamilyProperties){
-            .queueFlags = VK_QUEUE_COMPUTE_BIT | VK_QUEUE_TRANSFER_BIT, .queueCount = 1, .timestampValidBits = 64};
-    *count = 1;
-}
-
 static VKAPI_ATTR void VKAPI_CALL tell_memory(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties *out)
 {
     const fake_vulkan_device *self = profile_of(device);
@@ -243,6 +231,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, c
     fake_vulkan.enables_bfloat16 = fake_vulkan.enables_groups = false;
     for (const VkBaseInStructure *at = info->pNext; at; at = at->pNext)
         fake_record_features(at);
+    fake_note_families(info);
     *out = (VkDevice)(void *)physical;
     return VK_SUCCESS;
 }
@@ -254,21 +243,13 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice device, const VkAlloca
     fake_vulkan.devices++;
 }
 
-static VKAPI_ATTR void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue *out)
-{
-    static char queue;
-    (void)device, (void)family, (void)index;
-    *out = (VkQueue)(void *)&queue;
-}
-
 #define OBJECTS(X)                                          \
     X(Semaphore, VkSemaphoreCreateInfo)                     \
     X(Fence, VkFenceCreateInfo)                             \
     X(DescriptorSetLayout, VkDescriptorSetLayoutCreateInfo) \
     X(PipelineLayout, VkPipelineLayoutCreateInfo)           \
     X(DescriptorPool, VkDescriptorPoolCreateInfo)           \
-    X(QueryPool, VkQueryPoolCreateInfo)                     \
-    X(CommandPool, VkCommandPoolCreateInfo)
+    X(QueryPool, VkQueryPoolCreateInfo)
 
 #define DESTROY(name)                                                                                             \
     static VKAPI_ATTR void VKAPI_CALL destroy_##name(VkDevice device, Vk##name a, const VkAllocationCallbacks *m) \
@@ -300,6 +281,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(VkDevice device, const VkBuf
     object *made = make();
     (void)device, (void)memory;
     made->size = info->size;
+    made->is_concurrent =
+        info->sharingMode == VK_SHARING_MODE_CONCURRENT && info->queueFamilyIndexCount == 2 &&
+        info->pQueueFamilyIndices[0] + info->pQueueFamilyIndices[1] == 1; /* 0 and 1, in either order */
     *out = (VkBuffer)(uintptr_t)made;
     return VK_SUCCESS;
 }
@@ -527,36 +511,25 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_sets(VkDevice device, const VkDes
     return VK_SUCCESS;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL allocate_commands(VkDevice device, const VkCommandBufferAllocateInfo *info,
-                                                        VkCommandBuffer *out)
-{
-    static char commands;
-    (void)device;
-    for (uint32_t i = 0; i < info->commandBufferCount; i++)
-        out[i] = (VkCommandBuffer)(void *)&commands;
-    return VK_SUCCESS;
-}
-
-static VKAPI_ATTR void VKAPI_CALL copy_buffer(VkCommandBuffer commands, VkBuffer from, VkBuffer to, uint32_t count,
-                                              const VkBufferCopy *regions)
-{
-    (void)commands, (void)from, (void)to, (void)count, (void)regions;
-    fake_vulkan.copies++;
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL wait_for(VkDevice device, uint32_t count, const VkFence *fences, VkBool32 all,
                                                uint64_t timeout)
 {
-    (void)device, (void)count, (void)fences, (void)all, (void)timeout;
-    return fake_vulkan.hangs ? VK_TIMEOUT : VK_SUCCESS;
+    (void)device, (void)count, (void)all, (void)timeout;
+    if (fake_vulkan.hangs)
+        return VK_TIMEOUT;
+    ((object *)(uintptr_t)fences[0])->is_pending = false;
+    return VK_SUCCESS;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL fence_status(VkDevice device, VkFence fence)
 {
-    (void)device, (void)fence;
+    (void)device;
     if (fake_vulkan.is_lost)
         return VK_ERROR_DEVICE_LOST;
-    return fake_vulkan.hangs ? VK_NOT_READY : VK_SUCCESS;
+    if (fake_vulkan.hangs)
+        return VK_NOT_READY;
+    ((object *)(uintptr_t)fence)->is_pending = false;
+    return VK_SUCCESS;
 }
 
 /* Functions without effect, grouped by their results and parameters. */
@@ -564,14 +537,14 @@ static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance instance, const Vk
 {
     (void)instance, (void)memory;
 }
-static VKAPI_ATTR VkResult VKAPI_CALL submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence)
-{
-    (void)queue, (void)count, (void)infos, (void)fence;
-    return VK_SUCCESS;
-}
 static VKAPI_ATTR VkResult VKAPI_CALL reset_fences(VkDevice device, uint32_t count, const VkFence *fences)
 {
-    (void)device, (void)count, (void)fences;
+    (void)device;
+    for (uint32_t i = 0; i < count; i++) {
+        object *fence = (object *)(uintptr_t)fences[i];
+        fake_vulkan.misused_fences += fence->is_pending;
+        fence->is_pending = false;
+    }
     return VK_SUCCESS;
 }
 static VKAPI_ATTR VkResult VKAPI_CALL flush(VkDevice device, uint32_t count, const VkMappedMemoryRange *ranges)
@@ -596,20 +569,11 @@ static VKAPI_ATTR void VKAPI_CALL update_sets(VkDevice device, uint32_t count, c
 static VKAPI_ATTR VkResult VKAPI_CALL query_results(VkDevice device, VkQueryPool pool, uint32_t first, uint32_t count,
                                                     size_t size, void *out, VkDeviceSize stride, VkQueryResultFlags how)
 {
-    (void)device, (void)pool, (void)first, (void)count, (void)stride, (void)how;
+    (void)device, (void)pool, (void)stride, (void)how;
     memset(out, 0, size);
-    return VK_SUCCESS;
-}
-static VKAPI_ATTR void VKAPI_CALL free_commands(VkDevice device, VkCommandPool pool, uint32_t count,
-                                                const VkCommandBuffer *commands)
-{
-    (void)device, (void)pool, (void)count, (void)commands;
-    fake_vulkan.destroyed++;
-}
-static VKAPI_ATTR VkResult VKAPI_CALL begin(VkCommandBuffer commands, const VkCommandBufferBeginInfo *info)
-{
-    (void)commands, (void)info;
-    return VK_SUCCESS;
+    for (uint32_t i = 0; i < count && (i + 1) * sizeof(uint64_t) <= size; i++)
+        ((uint64_t *)out)[i] = (first + i) * fake_vulkan.ticks;
+    return fake_vulkan.lacks_ticks ? VK_NOT_READY : VK_SUCCESS;
 }
 static VKAPI_ATTR VkResult VKAPI_CALL end(VkCommandBuffer commands)
 {
@@ -639,14 +603,6 @@ static VKAPI_ATTR void VKAPI_CALL fill(VkCommandBuffer commands, VkBuffer buffer
                                        VkDeviceSize size, uint32_t value)
 {
     (void)commands, (void)buffer, (void)offset, (void)size, (void)value;
-}
-static VKAPI_ATTR void VKAPI_CALL barrier(VkCommandBuffer commands, VkPipelineStageFlags from, VkPipelineStageFlags to,
-                                          VkDependencyFlags flags, uint32_t count, const VkMemoryBarrier *memories,
-                                          uint32_t buffer_count, const VkBufferMemoryBarrier *buffers,
-                                          uint32_t image_count, const VkImageMemoryBarrier *images)
-{
-    (void)commands, (void)from, (void)to, (void)flags, (void)count, (void)memories;
-    (void)buffer_count, (void)buffers, (void)image_count, (void)images;
 }
 static VKAPI_ATTR void VKAPI_CALL reset_queries(VkCommandBuffer commands, VkQueryPool pool, uint32_t first,
                                                 uint32_t count)
@@ -679,7 +635,7 @@ static const struct {
     ENTRY(vkGetPhysicalDeviceProperties, tell_properties),
     ENTRY(vkGetPhysicalDeviceProperties2, tell_properties2),
     ENTRY(vkGetPhysicalDeviceFeatures2, tell_features),
-    ENTRY(vkGetPhysicalDeviceQueueFamilyProperties, list_families),
+    ENTRY(vkGetPhysicalDeviceQueueFamilyProperties, fake_list_families),
     ENTRY(vkGetPhysicalDeviceMemoryProperties, tell_memory),
     ENTRY(vkGetPhysicalDeviceMemoryProperties2, tell_memory2),
     ENTRY(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR, fake_list_khr),
@@ -687,8 +643,8 @@ static const struct {
     ENTRY(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV, fake_list_groups),
     ENTRY(vkCreateDevice, create_device),
     ENTRY(vkDestroyDevice, destroy_device),
-    ENTRY(vkGetDeviceQueue, get_queue),
-    ENTRY(vkQueueSubmit, submit),
+    ENTRY(vkGetDeviceQueue, fake_get_queue),
+    ENTRY(vkQueueSubmit, fake_submit),
     ENTRY(vkResetFences, reset_fences),
     ENTRY(vkGetFenceStatus, fence_status),
     ENTRY(vkWaitForFences, wait_for),
@@ -712,17 +668,19 @@ static const struct {
     ENTRY(vkAllocateDescriptorSets, allocate_sets),
     ENTRY(vkUpdateDescriptorSets, update_sets),
     ENTRY(vkGetQueryPoolResults, query_results),
-    ENTRY(vkAllocateCommandBuffers, allocate_commands),
-    ENTRY(vkFreeCommandBuffers, free_commands),
-    ENTRY(vkBeginCommandBuffer, begin),
+    ENTRY(vkCreateCommandPool, fake_create_pool),
+    ENTRY(vkDestroyCommandPool, fake_destroy_pool),
+    ENTRY(vkAllocateCommandBuffers, fake_allocate_commands),
+    ENTRY(vkFreeCommandBuffers, fake_free_commands),
+    ENTRY(vkBeginCommandBuffer, fake_begin),
     ENTRY(vkEndCommandBuffer, end),
     ENTRY(vkCmdBindPipeline, bind_pipeline),
     ENTRY(vkCmdBindDescriptorSets, bind_sets),
     ENTRY(vkCmdPushConstants, push),
     ENTRY(vkCmdDispatch, dispatch),
-    ENTRY(vkCmdCopyBuffer, copy_buffer),
+    ENTRY(vkCmdCopyBuffer, fake_copy_buffer),
     ENTRY(vkCmdFillBuffer, fill),
-    ENTRY(vkCmdPipelineBarrier, barrier),
+    ENTRY(vkCmdPipelineBarrier, fake_barrier),
     ENTRY(vkCmdResetQueryPool, reset_queries),
     ENTRY(vkCmdWriteTimestamp, write_timestamp),
 };

@@ -40,7 +40,17 @@ typedef struct fake_vulkan_device {
     uint32_t largest_group, largest_side;
     uint32_t pipeline_size;      /* of a pipeline in the data of a cache, from 8; 0: the data are only a header */
     uint32_t version;            /* of the driver, which keeps no pipelines of other versions */
+    uint32_t queues;             /* of family 0, for everything; 0: one */
+    uint32_t transfer_queues;    /* of family 1, only for transfers; 0: there is no such family */
 } fake_vulkan_device;
+
+typedef struct fake_submission {
+    uint32_t family, index;        /* of the queue */
+    uint32_t pool_family;          /* of the command buffer's pool; UINT32_MAX: no commands were submitted */
+    int copies, shared;            /* calls of vkCmdCopyBuffer, and how many of their buffers both families share */
+    VkPipelineStageFlags stages;   /* of all barriers */
+    VkSemaphore waited, signalled; /* VK_NULL_HANDLE: none */
+} fake_submission;
 
 /* Calls that the loader received, and how it is to fail. */
 typedef struct fake_vulkan_state {
@@ -66,6 +76,11 @@ typedef struct fake_vulkan_state {
     int foreign;            /* VkPipelineCaches created with data of another driver */
     bool refuses_caches;    /* vkCreatePipelineCache fails */
     bool refuses_data;      /* the same, if it gets data */
+    int submissions;        /* calls of vkQueueSubmit */
+    fake_submission last;   /* of these */
+    uint64_t ticks;         /* between each timestamp and the one before; 1 ns each */
+    bool lacks_ticks;       /* timestamps are not available */
+    int misused_fences;     /* submitted or reset although their submission never ended */
     int short_sizes;        /* so many queries of the size of a cache's data return less, as if it grew then */
 } fake_vulkan_state;
 extern fake_vulkan_state fake_vulkan;
