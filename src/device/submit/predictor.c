@@ -5,9 +5,9 @@
 
 /* Of a shorter submission it is only known that it was short: the measurement includes launching and waiting. */
 #define MIN_SECONDS 0.02
-/* The smallest scale assumed for a program that has not run, on a device that has been measured: the model's error
-   differs by about this factor between kernels. */
-#define NEW_PROGRAM_SCALE 4.0
+/* A program that has not run is assumed to be this many times as slow, compared with the model, as what was measured:
+   the model's error differs by about this factor between kernels. */
+#define NEW_PROGRAM_FACTOR 4.0
 /* Shares of fewer modelled seconds do not raise the device's scale: their time is mostly launch cost, which says
    nothing about other programs. */
 #define MIN_SHARE 1e-4
@@ -33,27 +33,19 @@ double tuff__predictor_seconds(const time_predictor *self, const work_share *sha
 
 uint64_t tuff__predictor_parts(const time_predictor *self, const work_share *share, uint64_t groups)
 {
-    if (!self->is_on)
+    const double seconds = tuff__predictor_seconds(self, share);
+    if (!self->is_on || !(seconds > MAX_SUBMISSION_SECONDS))
         return 1;
-    const double parts = tuff__predictor_seconds(self, share) / MAX_SUBMISSION_SECONDS;
-    const uint64_t most = groups < MAX_DISPATCH_PARTS ? groups : MAX_DISPATCH_PARTS;
-    if (!(parts > 1))
-        return 1;
-    return parts + 1 >= (double)most ? most : (uint64_t)parts + 1;
+    /* Counted by the groups that fit into a part: equal parts of few groups differ by one group. */
+    const double fitting = MAX_SUBMISSION_SECONDS / seconds * (double)groups;
+    const uint64_t size = fitting >= 1 ? (uint64_t)fitting : 1, parts = (groups + size - 1) / size;
+    return parts < MAX_DISPATCH_PARTS ? parts : MAX_DISPATCH_PARTS;
 }
 
 static const work_share *shares_of(const submission_record *submission, int *count)
 {
     *count = submission->shares ? submission->count : 1;
     return submission->shares ? submission->shares : &submission->own;
-}
-
-static bool is_repeated(const work_share *shares, int index)
-{
-    for (int i = 0; i < index; i++)
-        if (shares[i].seconds > 0 && shares[i].scale == shares[index].scale)
-            return true;
-    return false;
 }
 
 static double predict_all(const time_predictor *self, const submission_record *submission)
@@ -72,15 +64,31 @@ void tuff__predictor_submitted(const time_predictor *self, submission_record *su
     submission->was_idle = is_idle;
 }
 
-/* Corrects each share of a submission that took `ratio` times as long as predicted. The device's own scale follows the
-   slowest share, so that new programs are not assumed to be better than those seen. Very short shares do not raise it,
-   or one pause of the whole machine would split everything that follows into single groups. */
-static void correct(time_predictor *self, const submission_record *submission, double ratio)
+static bool is_repeated(const work_share *shares, int index)
+{
+    for (int i = 0; i < index; i++)
+        if (shares[i].seconds > 0 && shares[i].scale == shares[index].scale)
+            return true;
+    return false;
+}
+
+/* Returns the modelled seconds of all shares of a program; scale: its scale. */
+static double modelled_seconds(const work_share *shares, int count, const time_scale *scale)
+{
+    double seconds = 0;
+    for (int i = 0; i < count; i++)
+        seconds += shares[i].scale == scale ? shares[i].seconds : 0;
+    return seconds;
+}
+
+/* A submission took `ratio` times as long as predicted: any of its programs may be slower, so all count as slower. New
+   programs are not assumed to be faster than these. Very short shares do not count for them, or one pause of the whole
+   machine would split everything that follows into single groups. */
+static void raise_scales(time_predictor *self, const submission_record *submission, double ratio)
 {
     int count;
     const work_share *shares = shares_of(submission, &count);
     double slowest = 0;
-    ratio = ratio < MIN_FALL ? MIN_FALL : ratio;
     for (int i = 0; i < count; i++) {
         if (shares[i].seconds <= 0 || is_repeated(shares, i))
             continue;
@@ -90,12 +98,40 @@ static void correct(time_predictor *self, const submission_record *submission, d
         if (shares[i].seconds >= MIN_SHARE)
             slowest = scale > slowest ? scale : slowest;
     }
-    self->version++;
-    if (slowest == 0 && ratio > 1)
-        return;
     slowest = slowest < MAX_TIME_SCALE ? slowest : MAX_TIME_SCALE;
-    const double lowest = NEW_PROGRAM_SCALE > slowest ? NEW_PROGRAM_SCALE : slowest, fallen = self->scale * MIN_FALL;
-    self->scale = lowest > fallen ? lowest : fallen;
+    self->scale = slowest > self->scale ? slowest : self->scale;
+    self->version++;
+}
+
+/* Lowers a scale to `limit`, step by step. Small changes are left out, because each may split recordings anew. */
+static bool lower_scale(double *scale, double limit)
+{
+    const double fallen = *scale * MIN_FALL, next = limit > fallen ? limit : fallen;
+    if (next > 0.95 * *scale)
+        return false;
+    *scale = next;
+    return true;
+}
+
+/* A submission took these seconds, less than predicted. A program did not take longer than the whole submission, and
+   nothing else is certain. If all scales fell by the same ratio, a slow program among fast ones would be taken for a
+   fast one, and submitted alone it would exceed the limit. */
+static void lower_scales(time_predictor *self, const submission_record *submission, double seconds)
+{
+    int count;
+    const work_share *shares = shares_of(submission, &count);
+    double modelled = 0;
+    bool changed = false;
+    for (int i = 0; i < count; i++) {
+        modelled += shares[i].seconds;
+        if (!shares[i].scale || shares[i].seconds <= 0 || is_repeated(shares, i))
+            continue;
+        *shares[i].scale = scale_of(self, &shares[i]);
+        changed |= lower_scale(shares[i].scale, seconds / modelled_seconds(shares, count, shares[i].scale));
+    }
+    const double average = seconds / modelled;
+    changed |= lower_scale(&self->scale, NEW_PROGRAM_FACTOR * (average > 1 ? average : 1));
+    self->version += changed;
 }
 
 /* is_exact: the submission took exactly this long. Otherwise it took at most this long, which can only show that the
@@ -106,9 +142,10 @@ static void learn(time_predictor *self, const submission_record *submission, dou
     const double bounded = seconds < MIN_SECONDS ? MIN_SECONDS : seconds;
     if (predicted <= 0 || (bounded > predicted && (!is_exact || seconds < MIN_SECONDS)))
         return;
-    const double ratio = bounded / predicted;
-    if (ratio > 1.05 || ratio < 0.95)
-        correct(self, submission, ratio);
+    if (bounded > 1.05 * predicted)
+        raise_scales(self, submission, bounded / predicted);
+    else if (bounded < 0.95 * predicted)
+        lower_scales(self, submission, bounded);
 }
 
 /* A submission began when it was submitted if nothing was ahead of it, else when the one before it was seen to end, if

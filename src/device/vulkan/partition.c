@@ -22,7 +22,7 @@ static uint64_t part_size(const driver_device *device, const command *step)
         return step->group_count;
     const uint64_t parts = tuff__predictor_parts(&device->predictor, &whole, step->group_count);
     const uint64_t size = (step->group_count + parts - 1) / parts;
-    return size > row && parts > 1 ? (size + row - 1) / row * row : size;
+    return size > row && parts > 1 ? size / row * row : size;
 }
 
 static tuff_status add_part(vulkan_partition *out, vulkan_part part, work_share share)

@@ -1,6 +1,5 @@
-/* A GPU whose driver kills submissions after two seconds and that is a hundred times slower than the cost model
-   predicts: it trains, no submission takes more than about half a second, and the weights equal those without pacing. A
-   CPU driver computes; a simulated clock defines how long it takes. */
+/* A GPU whose driver kills submissions after two seconds: no submission takes too long however wrong the predictions
+   are, the results equal those without pacing, and measurements correct the predictions. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -14,242 +13,15 @@
 
 #include <cmocka.h>
 
+#include "base/thread.h"
 #include "configured_plan.h"
 #include "each_device.h"
+#include "slow_gpu.h"
 #include "tuff.h"
 
 #if !defined(TUFF_WITH_OPENCL) || TUFF_WITH_OPENCL
 #include "device/opencl/api.h"
 #include "device/state.h"
-
-#define SECOND 1e9
-
-enum { EVENTS = 4096, KERNELS = 1024 };
-
-/* The simulated device; times in nanoseconds. */
-static struct {
-    double now, busy; /* the clock, and the time at which the device finishes its submissions */
-    double collected; /* time of the launches since the last flush */
-    double slowness;  /* ratio of real to predicted time */
-    double longest;   /* longest submission */
-    int submissions;  /* submissions with launches */
-    cl_event last;    /* the event that was polled last; `asked`: polls in a row since the last launch */
-    int asked;
-    int callbacks; /* callbacks that were requested */
-    bool is_dead;  /* the watchdog killed a submission */
-} device_clock;
-
-static struct {
-    cl_event event;
-    double end; /* negative: not submitted */
-} events[EVENTS];
-static int event_count;
-
-/* Predicted seconds per group of each kernel. */
-static struct {
-    cl_kernel kernel;
-    double seconds;
-} kernels[KERNELS];
-static int kernel_count;
-
-static opencl_api truth;
-static const driver *real;
-
-/* The commands of the recording in progress, whose kernels are created in this order. */
-static struct {
-    const command *commands;
-    int count, at;
-} making;
-
-static uint64_t simulated_time(void)
-{
-    return (uint64_t)device_clock.now;
-}
-
-static tuff_status create_recording(driver_device *device, const command *commands, int count, bool timed,
-                                    driver_recording **out)
-{
-    making.commands = commands;
-    making.count = count;
-    making.at = 0;
-    const tuff_status status = real->recording_create(device, commands, count, timed, out);
-    making.commands = NULL;
-    return status;
-}
-
-static cl_kernel CL_API_CALL create_kernel(cl_program from, const char *name, cl_int *error)
-{
-    cl_kernel made = truth.CreateKernel(from, name, error);
-    if (!making.commands)
-        return made;
-    while (making.at < making.count && making.commands[making.at].kind != COMMAND_DISPATCH)
-        making.at++;
-    assert_true(making.at < making.count && kernel_count < KERNELS);
-    const command *work = &making.commands[making.at++];
-    kernels[kernel_count].kernel = made;
-    kernels[kernel_count++].seconds = work->seconds / (double)work->group_count;
-    return made;
-}
-
-static double group_time(cl_kernel kernel)
-{
-    for (int i = kernel_count - 1; i >= 0; i--)
-        if (kernels[i].kernel == kernel)
-            return kernels[i].seconds * device_clock.slowness * SECOND;
-    return 0;
-}
-
-static void note_event(const cl_event *event)
-{
-    if (!event)
-        return;
-    assert_true(event_count < EVENTS);
-    events[event_count].event = *event;
-    events[event_count++].end = -1;
-}
-
-static double *end_of(cl_event event)
-{
-    for (int i = event_count - 1; i >= 0; i--)
-        if (events[i].event == event)
-            return &events[i].end;
-    return NULL;
-}
-
-static cl_int CL_API_CALL enqueue(cl_command_queue queue, cl_kernel kernel, cl_uint axes, const size_t *offset,
-                                 const size_t *global, const size_t *local, cl_uint count, const cl_event *list,
-                                 cl_event *event)
-{
-    device_clock.asked = 0;
-    const cl_int error = truth.EnqueueNDRangeKernel(queue, kernel, axes, offset, global, local, count, list, event);
-    device_clock.collected += group_time(kernel) * (double)(*global / *local);
-    note_event(event);
-    return error;
-}
-
-static cl_int CL_API_CALL mark(cl_command_queue queue, cl_uint count, const cl_event *list, cl_event *event)
-{
-    const cl_int error = truth.EnqueueMarkerWithWaitList(queue, count, list, event);
-    note_event(event);
-    return error;
-}
-
-static cl_int CL_API_CALL flush(cl_command_queue queue)
-{
-    const double cost = device_clock.collected;
-    device_clock.busy = (device_clock.busy > device_clock.now ? device_clock.busy : device_clock.now) + cost;
-    device_clock.longest = cost > device_clock.longest ? cost : device_clock.longest;
-    device_clock.submissions += cost > 0;
-    device_clock.is_dead |= cost > 2 * SECOND;
-    device_clock.collected = 0;
-    for (int i = 0; i < event_count; i++)
-        if (events[i].end < 0)
-            events[i].end = device_clock.busy;
-    return truth.Flush(queue);
-}
-
-/* Repeated polling counts as waiting: the clock advances to the event's end. */
-static void pass_time(cl_event event, double end)
-{
-    enum { PATIENCE = 32 };
-    device_clock.asked = event == device_clock.last ? device_clock.asked + 1 : 0;
-    device_clock.last = event;
-    if (device_clock.asked > PATIENCE && end > device_clock.now)
-        device_clock.now = end;
-}
-
-static cl_int CL_API_CALL tell_event(cl_event event, cl_event_info question, size_t size, void *out, size_t *needed)
-{
-    const double *end = end_of(event);
-    cl_int state = CL_RUNNING;
-    if (end)
-        pass_time(event, *end);
-    if (device_clock.is_dead)
-        state = CL_OUT_OF_RESOURCES;
-    else if (!end || (*end >= 0 && *end <= device_clock.now))
-        return truth.GetEventInfo(event, question, size, out, needed);
-    memcpy(out, &state, sizeof state);
-    return CL_SUCCESS;
-}
-
-/* A GPU's driver may deliver callbacks late, so that none should be requested. */
-static cl_int CL_API_CALL refuse_callback(cl_event event, cl_int state,
-                                          void(CL_CALLBACK *call)(cl_event, cl_int, void *), void *user)
-{
-    (void)event, (void)state, (void)call, (void)user;
-    device_clock.callbacks++;
-    return CL_SUCCESS;
-}
-
-static cl_int CL_API_CALL release_event(cl_event event)
-{
-    for (int i = 0; i < event_count; i++)
-        if (events[i].event == event) {
-            events[i] = events[--event_count];
-            break;
-        }
-    return truth.ReleaseEvent(event);
-}
-
-/* Reports a GPU with one compute unit. */
-static cl_int CL_API_CALL tell_device(cl_device_id id, cl_device_info question, size_t size, void *out, size_t *needed)
-{
-    const cl_int error = truth.GetDeviceInfo(id, question, size, out, needed);
-    const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
-    const cl_uint one = 1;
-    if (error == CL_SUCCESS && out && question == CL_DEVICE_TYPE)
-        memcpy(out, &gpu, sizeof gpu);
-    if (error == CL_SUCCESS && out && question == CL_DEVICE_MAX_COMPUTE_UNITS)
-        memcpy(out, &one, sizeof one);
-    return error;
-}
-
-static void install(void)
-{
-    truth = tuff__cl;
-    tuff__cl.GetDeviceInfo = tell_device;
-    tuff__cl.CreateKernel = create_kernel;
-    tuff__cl.EnqueueNDRangeKernel = enqueue;
-    tuff__cl.EnqueueMarkerWithWaitList = mark;
-    tuff__cl.Flush = flush;
-    tuff__cl.GetEventInfo = tell_event;
-    tuff__cl.SetEventCallback = refuse_callback;
-    tuff__cl.ReleaseEvent = release_event;
-    tuff__predictor_clock = simulated_time;
-}
-
-static void restore(void)
-{
-    tuff__cl = truth;
-    tuff__predictor_clock = tuff__nanoseconds;
-}
-
-/* Opens PoCL presented as a GPU; returns NULL if it is missing. */
-static tuff_device *open_gpu(void)
-{
-    if (tuff_device_unavailable_reason("opencl"))
-        return NULL;
-    install();
-    tuff_device *device = tuff_device_open("opencl:pocl");
-    if (!device) {
-        restore();
-        return NULL;
-    }
-    assert_int_equal(tuff__device_info(device)->device_class, TUFF_DEVICE_GPU_INTEGRATED);
-    assert_true(device->handle->predictor.is_on);
-    real = device->driver;
-    device->driver_override = *real;
-    device->driver_override.recording_create = create_recording;
-    device->driver = &device->driver_override;
-    return device;
-}
-
-static void close_gpu(tuff_device *device)
-{
-    device->driver = real;
-    tuff_device_close(device);
-    restore();
-}
 
 enum { ROWS = 1024, WIDTH = 512, STEPS = 3 };
 
@@ -285,11 +57,11 @@ static void train(tuff_device *device, float *weights, int *submissions)
     assert_int_equal(tuff_array_write(w, w_values, sizeof w_values), TUFF_OK);
     tuff_plan *plan = compile_step(device, w);
     for (int i = 0; i < STEPS; i++) {
-        const int before = device_clock.submissions;
+        const int before = slow_gpu.submissions;
         if (tuff_plan_write(plan, "x", x_values, sizeof x_values) || tuff_plan_run(plan) ||
             tuff_plan_read(plan, "loss", &loss, sizeof loss))
             fail_msg("%s", tuff_error());
-        submissions[i] = device_clock.submissions - before;
+        submissions[i] = slow_gpu.submissions - before;
         first = i == 0 ? loss : first;
     }
     assert_true(loss < first);
@@ -304,48 +76,52 @@ static void a_slow_gpu_with_a_watchdog_trains(void **state)
 {
     (void)state;
     int submissions[STEPS], unlimited[STEPS];
-    tuff_device *device = open_gpu();
+    tuff_device *device = slow_gpu_open("opencl");
     if (!device)
         skip();
-    device_clock.longest = 0;
-    device_clock.slowness = INITIAL_TIME_SCALE;
+    slow_gpu.slowness = INITIAL_TIME_SCALE;
     train(device, limited, submissions);
-    assert_false(device_clock.is_dead);
-    print_message("  longest submission %.2f s; %d to %d submissions per step\n", device_clock.longest / SECOND,
+    assert_false(slow_gpu.is_dead);
+    print_message("  longest submission %.2f s; %d to %d submissions per step\n", slow_gpu.longest / SECOND,
                   submissions[0], submissions[STEPS - 1]);
-    assert_true(device_clock.longest > 0.1 * SECOND && device_clock.longest <= 0.55 * SECOND);
+    assert_true(slow_gpu.longest > 0.1 * SECOND && slow_gpu.longest <= 0.55 * SECOND);
     assert_true(submissions[STEPS - 1] >= 2);
     /* Without the limit, submissions take longer than a second. */
     tuff_device_wait(device);
     device->handle->predictor.is_on = false;
-    device_clock.longest = 0;
+    slow_gpu.longest = 0;
     train(device, plain, unlimited);
-    assert_true(device_clock.longest > 1 * SECOND);
+    assert_true(slow_gpu.longest > 1 * SECOND);
     assert_memory_equal(limited, plain, sizeof limited);
-    assert_int_equal(device_clock.callbacks, 0);
-    close_gpu(device);
+    assert_int_equal(slow_gpu.callbacks, 0);
+    slow_gpu_close(device);
 }
 
-/* The prediction is far off, and measured times correct it in both directions. */
+/* The prediction is far off, and measured times correct it in both directions. Until then it may be wrong by that
+   factor, and by no more. */
 static void predictions_follow_what_is_measured(void **state)
 {
     (void)state;
     int submissions[STEPS];
-    tuff_device *device = open_gpu();
+    tuff_device *device = slow_gpu_open("opencl");
     if (!device)
         skip();
-    device_clock.longest = 0;
-    device_clock.slowness = 3 * INITIAL_TIME_SCALE;
-    device_clock.is_dead = false;
+    slow_gpu.slowness = 3 * INITIAL_TIME_SCALE;
     train(device, limited, submissions);
     assert_true(submissions[STEPS - 1] > submissions[0]);
-    device_clock.longest = 0;
-    device_clock.slowness = 0.1;
+    assert_true(slow_gpu.longest <= 3 * MAX_SUBMISSION_SECONDS * SECOND);
+    slow_gpu.longest = 0;
+    train(device, limited, submissions);
+    print_message("  longest submission %.2f s, later %.2f s\n", 3 * MAX_SUBMISSION_SECONDS, slow_gpu.longest / SECOND);
+    assert_true(slow_gpu.longest <= 1.1 * MAX_SUBMISSION_SECONDS * SECOND);
+    slow_gpu.longest = 0;
+    slow_gpu.slowness = 0.1;
     train(device, limited, submissions);
     print_message("  on a fast device %d, then %d submissions per step\n", submissions[0], submissions[STEPS - 1]);
     assert_true(submissions[STEPS - 1] <= 2);
-    assert_true(device_clock.longest <= 0.5 * SECOND);
-    close_gpu(device);
+    assert_true(slow_gpu.longest <= 0.5 * SECOND);
+    assert_false(slow_gpu.is_dead);
+    slow_gpu_close(device);
 }
 
 /* A device is lost while parts of a launch are pending. The recording is destroyed before the program, and the program
@@ -353,12 +129,10 @@ static void predictions_follow_what_is_measured(void **state)
 static void a_lost_device_forgets_its_programs(void **state)
 {
     (void)state;
-    tuff_device *device = open_gpu();
+    tuff_device *device = slow_gpu_open("opencl");
     if (!device)
         skip();
     driver_device *handle = device->handle;
-    device_clock.slowness = 1;
-    device_clock.is_dead = false;
     tuff_graph *graph = tuff_graph_create(device);
     tuff_output(graph, "y", tuff_exp(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH))));
     const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
@@ -378,7 +152,7 @@ static void a_lost_device_forgets_its_programs(void **state)
         assert_null(handle->pending[i].submission.own.scale);
     device->lost = false;
     assert_int_equal(tuff_device_wait(device), TUFF_OK);
-    close_gpu(device);
+    slow_gpu_close(device);
 }
 
 /* Groups that share blocks of a product may run in many dispatches: a later one adds their sums, with the same bits. */
@@ -389,11 +163,11 @@ static void shared_blocks_may_run_in_parts(void **state)
     static float whole[SIDE * SIDE], parts[SIDE * SIDE];
     const tuff_compile_options options = {.fuse = TUFF_FUSE_ALL};
     tune_config config;
-    tuff_device *device = open_gpu();
+    tuff_device *device = slow_gpu_open("opencl");
     if (!device)
         skip();
-    device_clock.slowness = 1;
-    device_clock.is_dead = false;
+    slow_gpu.slowness = 1;
+    slow_gpu.is_dead = false;
     device->info.compute_units = 5; /* nine blocks: five whole ones, and four for five groups */
     device->info.vendor_id = 0;     /* Intel counts engines */
     assert_int_equal(tuff__config_parse("task.family=2;matmul_local.block_rows=32;matmul_local.block_columns=32;"
@@ -411,17 +185,17 @@ static void shared_blocks_may_run_in_parts(void **state)
         x_values[i] = (float)(i * 37 % 101) / 101 - 0.5f;
     assert_int_equal(tuff_plan_write(plan, "x", x_values, SIDE * TERMS * sizeof(float)), TUFF_OK);
     device->handle->predictor.scale = 1e9; /* so that every launch is split */
-    const int before = device_clock.submissions;
+    const int before = slow_gpu.submissions;
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "y", parts, sizeof parts), TUFF_OK);
-    assert_true(device_clock.submissions - before > 4);
+    assert_true(slow_gpu.submissions - before > 4);
     device->handle->predictor.is_on = false;
     assert_int_equal(tuff_plan_run(plan), TUFF_OK);
     assert_int_equal(tuff_plan_read(plan, "y", whole, sizeof whole), TUFF_OK);
     assert_memory_equal(parts, whole, sizeof whole);
     tuff_plan_destroy(plan);
     tuff_graph_destroy(graph);
-    close_gpu(device);
+    slow_gpu_close(device);
 }
 
 /* Reports to a predictor one submission of these shares on an idle queue that took so many seconds. */
@@ -429,8 +203,23 @@ static void report_submission(time_predictor *self, const work_share *shares, in
 {
     submission_record submission = {.shares = shares, .count = count};
     tuff__predictor_submitted(self, &submission, true);
-    device_clock.now += seconds * SECOND;
+    slow_gpu.now += seconds * SECOND;
     tuff__predictor_ended(self, &submission, true);
+}
+
+static int simulate_clock(void **state)
+{
+    (void)state;
+    tuff__predictor_clock = slow_gpu_time;
+    slow_gpu.now = SECOND;
+    return 0;
+}
+
+static int restore_clock(void **state)
+{
+    (void)state;
+    tuff__predictor_clock = tuff__nanoseconds;
+    return 0;
 }
 
 static void a_pause_says_little(void **state)
@@ -439,8 +228,6 @@ static void a_pause_says_little(void **state)
     time_predictor self;
     time_scale scale = 0;
     const work_share tiny = {&scale, 1e-6}, ordinary = {&scale, 0.01}, twice[] = {{&scale, 0}, {&scale, 0.01}};
-    tuff__predictor_clock = simulated_time;
-    device_clock.now = SECOND;
     tuff__predictor_init(&self, true);
     /* The machine stalled for ten seconds during a kernel of a microsecond: other kernels are not slow for that. */
     report_submission(&self, &tiny, 1, 10);
@@ -462,13 +249,55 @@ static void a_pause_says_little(void **state)
     assert_true(scale == 100);
     report_submission(&self, &ordinary, 1, 0.5);
     assert_true(scale < 100);
-    tuff__predictor_clock = tuff__nanoseconds;
+}
+
+static void no_part_is_too_long(void **state)
+{
+    (void)state;
+    time_predictor self;
+    time_scale scale = 1;
+    tuff__predictor_init(&self, true);
+    for (uint64_t groups = 1; groups < 60; groups++)
+        for (double seconds = 0.1; seconds < 30; seconds += 0.1) {
+            const work_share whole = {&scale, seconds};
+            const uint64_t parts = tuff__predictor_parts(&self, &whole, groups), size = (groups + parts - 1) / parts;
+            assert_true(parts >= 1 && parts <= groups);
+            assert_true(size == 1 || (double)size / (double)groups * seconds <= 1.0001 * MAX_SUBMISSION_SECONDS);
+            assert_true((double)parts <= 2 * seconds / MAX_SUBMISSION_SECONDS + 1);
+        }
+}
+
+/* Nobody knows how the time of a submission is divided among its programs. */
+static void fast_programs_hide_no_slow_one(void **state)
+{
+    (void)state;
+    time_predictor self;
+    time_scale fast = 0, slow = 0;
+    const work_share both[] = {{&fast, 0.004}, {&slow, 0.0005}}, alone = {&slow, 0.002}, fresh = {NULL, 0.002};
+    tuff__predictor_init(&self, true);
+    for (int i = 0; i < 20; i++)
+        report_submission(&self, both, 2, 0.004 * 30 + 0.0005 * 200);
+    /* At most the whole submission was the slow one's, and predictions may be half of the real time. */
+    assert_true(tuff__predictor_seconds(&self, &alone) >= 0.49 * 0.002 * 200);
+    assert_true(fast < 0.6 * INITIAL_TIME_SCALE);
+    /* New programs are not assumed to be as fast as the fastest. */
+    for (int i = 0; i < 20; i++)
+        report_submission(&self, both, 1, 0.004 * 30);
+    assert_true(fast > 29 && fast < 32);
+    assert_true(tuff__predictor_seconds(&self, &fresh) >= 0.49 * 0.002 * 200);
+    /* What is repeated in a submission counts as a whole. */
+    const work_share twice[] = {{&fast, 0.004}, {&fast, 0.004}};
+    for (int i = 0; i < 20; i++)
+        report_submission(&self, twice, 2, 0.008 * 10);
+    assert_true(fast > 9.5 && fast < 10.6);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pause_says_little),
+        cmocka_unit_test_setup_teardown(a_pause_says_little, simulate_clock, restore_clock),
+        cmocka_unit_test_setup_teardown(no_part_is_too_long, simulate_clock, restore_clock),
+        cmocka_unit_test_setup_teardown(fast_programs_hide_no_slow_one, simulate_clock, restore_clock),
         cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_empty_cache, drop_cache),
