@@ -231,6 +231,8 @@ typedef struct driver {
     /* Returns NULL if products can be left to a library, else the reason. The slot may be NULL: there is no library for
        this API. */
     const char *(*library_unavailable_reason)(driver_device *device);
+    /* May be NULL, which means yes. Whether a command of that many seconds by the cost model may be submitted whole. */
+    bool (*takes_whole)(driver_device *device, double seconds);
 } driver;
 
 #define DRIVER(name, option, api, kernels) extern const driver tuff__driver_##name;

@@ -37,6 +37,16 @@ const char *tuff__device_library_unavailable_reason(const tuff_device *device)
     return device->driver->library_unavailable_reason(device->handle);
 }
 
+bool tuff__device_takes_whole(tuff_device *device, double seconds)
+{
+    if (!device->driver || !device->driver->takes_whole)
+        return true;
+    tuff__lock(&device->lock);
+    const bool takes = device->driver->takes_whole(device->handle, seconds);
+    tuff__unlock(&device->lock);
+    return takes;
+}
+
 tuff_status tuff__device_begin(tuff_device *device)
 {
     tuff__lock(&device->lock);

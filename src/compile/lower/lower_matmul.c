@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
+#include "compile/schedule/cost.h"
 
 /* Defines the loads of both operands. aligned: whole vectors of the second start at multiples of four elements;
    gathers: vectors of it are also gathered. */
@@ -404,7 +405,15 @@ double tuff__loops_matmul_join(const launch *kernel)
     return loop(divide_up(steps, greater(quotient(shared, sharers), 1)) + 1, 0) + loop(VECTOR_LANES, 0);
 }
 
-/* Whether the library computes the matmul. Fails with TUFF_E_UNSUPPORTED if the library is requested and missing. */
+static double predict_product(const target *device, const library_product *product)
+{
+    const double m = (double)product->rows, n = (double)product->columns, k = (double)product->inner;
+    const double batches = (double)product->batches;
+    return tuff__cost_seconds(device, 2 * m * n * k * batches, sizeof(float) * (m * k + k * n + m * n) * batches, 0);
+}
+
+/* Whether the library computes the matmul: not if it would take too long for one submission, as a library's product
+   cannot be split. Fails with TUFF_E_UNSUPPORTED if the library is requested and missing. */
 static tuff_status find_library(const launch_list *list, const fused_chain *chain, int64_t inner,
                                 library_product *product, bool *found)
 {
@@ -414,7 +423,8 @@ static tuff_status find_library(const launch_list *list, const fused_chain *chai
     const char *absence = tuff__device_library_unavailable_reason(list->device);
     if (absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
-    *found = tuff__find_library_gemm(list, chain, inner, product);
+    *found = tuff__find_library_gemm(list, chain, inner, product) &&
+             tuff__device_takes_whole(list->device, predict_product(&list->policy.target, product));
     return TUFF_OK;
 }
 

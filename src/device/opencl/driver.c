@@ -6,6 +6,12 @@ static void set_timeout(driver_device *device, uint64_t nanoseconds)
     device->timeout = nanoseconds;
 }
 
+static bool takes_whole(driver_device *device, double seconds)
+{
+    const work_share share = {NULL, seconds};
+    return !device->predictor.is_on || tuff__predictor_seconds(&device->predictor, &share) <= MAX_SUBMISSION_SECONDS;
+}
+
 const driver tuff__driver_opencl = {
     .name = "opencl",
     .language = "OpenCL C",
@@ -51,4 +57,5 @@ const driver tuff__driver_opencl = {
     .enqueue_wait = tuff__cl_enqueue_wait,
     .enqueue_signal = tuff__cl_enqueue_signal,
     .library_unavailable_reason = tuff__cl_library_unavailable_reason,
+    .takes_whole = takes_whole,
 };

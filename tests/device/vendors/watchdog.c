@@ -124,6 +124,74 @@ static void predictions_follow_what_is_measured(void **state)
     slow_gpu_close(device);
 }
 
+/* CLBlast, of which only the calls count. */
+static int products;
+
+static int count_product(int layout, int a_form, int b_form, size_t m, size_t n, size_t k, float alpha, cl_mem a,
+                         size_t a_start, size_t a_line, cl_mem b, size_t b_start, size_t b_line, float beta, cl_mem c,
+                         size_t c_start, size_t c_line, cl_command_queue *queue, cl_event *event)
+{
+    (void)layout, (void)a_form, (void)b_form, (void)m, (void)n, (void)k, (void)alpha, (void)a, (void)a_start;
+    (void)a_line, (void)b, (void)b_start, (void)b_line, (void)beta, (void)c_start, (void)c_line;
+    const float zero = 0;
+    products++;
+    return tuff__cl.EnqueueFillBuffer(*queue, c, &zero, sizeof zero, 0, sizeof zero, 0, NULL, event);
+}
+
+static int clear_nothing(void)
+{
+    return 0;
+}
+
+static void run_product(tuff_device *device)
+{
+    const tuff_tune_options tuning = {.mode = TUFF_TUNE_OFF};
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *x = tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(ROWS, WIDTH));
+    tuff_tensor *w = tuff_input(graph, "w", TUFF_F32, TUFF_SHAPE(WIDTH, WIDTH));
+    tuff_output(graph, "y", tuff_matmul(x, w));
+    tuff_plan *plan =
+        tuff_compile(graph, &(tuff_compile_options){.tuning = &tuning, .matmul_library = TUFF_MATMUL_CLBLAST});
+    if (!plan || tuff_plan_write(plan, "x", x_values, sizeof x_values) ||
+        tuff_plan_write(plan, "w", w_values, sizeof w_values) || tuff_plan_run(plan) || tuff_device_wait(device))
+        fail_msg("%s", tuff_error());
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+}
+
+/* A library's product is submitted as a whole, so a long one is left to tuff's kernels, until the device is known to be
+   fast enough. */
+static void long_products_are_not_left_to_a_library(void **state)
+{
+    (void)state;
+    tuff_device *device = slow_gpu_open("opencl");
+    if (!device)
+        skip();
+    (void)tuff__device_library_unavailable_reason(device); /* loads it */
+    const clblast_api installed = tuff__clblast;
+    int unused = 0;
+    memcpy(&tuff__clblast.sgemv, &(void *){&unused}, sizeof(void *)); /* never called */
+    memcpy(&tuff__clblast.sgemm_batched, &(void *){&unused}, sizeof(void *));
+    memcpy(&tuff__clblast.override, &(void *){&unused}, sizeof(void *));
+    tuff__clblast.sgemm = count_product;
+    tuff__clblast.clear_cache = clear_nothing;
+    products = 0;
+    slow_gpu.slowness = INITIAL_TIME_SCALE;
+    run_product(device);
+    assert_int_equal(products, 0);
+    assert_true(slow_gpu.submissions >= 2);
+    assert_true(slow_gpu.longest <= MAX_SUBMISSION_SECONDS * SECOND);
+    device->handle->predictor.scale = 4;
+    run_product(device);
+    assert_int_equal(products, 1);
+    device->handle->predictor.scale = INITIAL_TIME_SCALE;
+    device->handle->predictor.is_on = false; /* a card without a watchdog */
+    run_product(device);
+    assert_int_equal(products, 2);
+    slow_gpu_close(device);
+    tuff__clblast = installed;
+}
+
 /* A device is lost while parts of a launch are pending. The recording is destroyed before the program, and the program
    before the device: nothing may still point to the program. */
 static void a_lost_device_forgets_its_programs(void **state)
@@ -300,6 +368,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(fast_programs_hide_no_slow_one, simulate_clock, restore_clock),
         cmocka_unit_test_setup_teardown(a_lost_device_forgets_its_programs, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(a_slow_gpu_with_a_watchdog_trains, use_empty_cache, drop_cache),
+        cmocka_unit_test_setup_teardown(long_products_are_not_left_to_a_library, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(predictions_follow_what_is_measured, use_empty_cache, drop_cache),
         cmocka_unit_test_setup_teardown(shared_blocks_may_run_in_parts, use_empty_cache, drop_cache),
     };
