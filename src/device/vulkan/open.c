@@ -162,6 +162,7 @@ tuff_status tuff__vulkan_prepare(driver_device *device)
     device->reads_through_copies = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
     tuff__predictor_init(&device->predictor, type != VK_PHYSICAL_DEVICE_TYPE_CPU);
     device->predictor.is_shared = device->is_wrapped;
+    TRY(tuff__vulkan_create_ring(device));
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->commands));
     pool.queueFamilyIndex = device->physical.upload.family;
     TRY(VULKAN(device->vk, vkCreateCommandPool, device->handle, &pool, NULL, &device->upload_commands));
@@ -178,9 +179,7 @@ static void destroy_objects(driver_device *device)
         return;
     tuff__vulkan_close_pipelines(device);
     tuff__vulkan_buffer_release(device, &device->staging.buffer);
-    for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        if (device->fences[i])
-            device->vk->vkDestroyFence(device->handle, device->fences[i], NULL);
+    tuff__vulkan_destroy_ring(device);
     if (device->commands)
         device->vk->vkDestroyCommandPool(device->handle, device->commands, NULL);
     if (device->upload_commands)
@@ -194,6 +193,7 @@ void tuff__vulkan_close(driver_device *device)
     /* A device that still runs after the time limit keeps its objects: destroying them could block forever. */
     if (tuff__vulkan_settle(device, device->submitted) && !device->has_stuck_upload)
         destroy_objects(device);
+    tuff__free(device->submissions);
     tuff__free(device->identity);
     tuff__free(device);
 }

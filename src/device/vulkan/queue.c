@@ -1,5 +1,6 @@
 /* The order of work on the compute queue, and of concurrent uploads: numbered submissions, bounded waits, and the
    barriers that order submissions. */
+#include "base/alloc.h"
 #include "base/thread.h"
 #include "device/vulkan/state.h"
 
@@ -26,16 +27,37 @@ tuff_status tuff__vulkan_check_lost(const driver_device *device)
                 device->lost_in);
 }
 
+tuff_status tuff__vulkan_create_ring(driver_device *device)
+{
+    device->submissions = tuff__calloc(MAX_IN_FLIGHT, sizeof *device->submissions);
+    if (!device->submissions)
+        return TUFF_E_OOM_HOST;
+    device->submission_capacity = MAX_IN_FLIGHT;
+    return TUFF_OK;
+}
+
+void tuff__vulkan_destroy_ring(driver_device *device)
+{
+    for (uint64_t i = 0; i < device->submission_capacity; i++)
+        if (device->submissions[i].fence)
+            device->vk->vkDestroyFence(device->handle, device->submissions[i].fence, NULL);
+}
+
+vulkan_submission *tuff__vulkan_submission(const driver_device *device, uint64_t ticket)
+{
+    return &device->submissions[ticket % device->submission_capacity];
+}
+
 static VkFence oldest(const driver_device *device)
 {
-    return device->fences[(device->finished + 1) % MAX_IN_FLIGHT];
+    return tuff__vulkan_submission(device, device->finished + 1)->fence;
 }
 
 /* Notes that the oldest ticket is done. waited: the caller waited for its end, which is now. */
 static void finish_oldest(driver_device *device, bool waited)
 {
     device->finished++;
-    tuff__predictor_ended(&device->predictor, &device->submissions[device->finished % MAX_IN_FLIGHT], waited);
+    tuff__predictor_ended(&device->predictor, &tuff__vulkan_submission(device, device->finished)->record, waited);
 }
 
 /* Whether a wait took longer than one for a fence that was already signalled. */
@@ -120,10 +142,42 @@ static tuff_status submit(driver_device *device, VkQueue queue, const VkSubmitIn
     return tuff__vulkan_check_device(device, result, "vkQueueSubmit");
 }
 
+/* Doubles the full ring. */
+static tuff_status grow_ring(driver_device *device)
+{
+    const uint64_t capacity = 2 * device->submission_capacity;
+    vulkan_submission *ring = tuff__calloc(capacity, sizeof *ring);
+    if (!ring)
+        return TUFF_E_OOM_HOST;
+    for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++)
+        ring[ticket % capacity] = *tuff__vulkan_submission(device, ticket);
+    tuff__free(device->submissions);
+    device->submissions = ring;
+    device->submission_capacity = capacity;
+    return TUFF_OK;
+}
+
+static bool is_full(const driver_device *device)
+{
+    return device->submitted - device->finished == device->submission_capacity;
+}
+
+/* Makes room for the next ticket. An application's semaphore may hold up what is in flight, until the thread that
+   submits now has gone on: the host does not wait then. */
+static tuff_status make_room(driver_device *device)
+{
+    if (!is_full(device))
+        return TUFF_OK;
+    if (!device->predictor.is_shared || device->submission_capacity >= MAX_IN_FLIGHT_SHARED)
+        return tuff__vulkan_wait_until(device, device->finished + 1);
+    (void)tuff__vulkan_is_done(device, device->submitted);
+    return is_full(device) ? grow_ring(device) : TUFF_OK;
+}
+
 /* Returns the fence of the next ticket, not signalled. */
 static tuff_status next_fence(driver_device *device, VkFence *out)
 {
-    VkFence *fence = &device->fences[(device->submitted + 1) % MAX_IN_FLIGHT];
+    VkFence *fence = &tuff__vulkan_submission(device, device->submitted + 1)->fence;
     VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     if (*fence)
         TRY(tuff__vulkan_check_device(device, device->vk->vkResetFences(device->handle, 1, fence), "vkResetFences"));
@@ -164,27 +218,26 @@ tuff_status tuff__vulkan_submit_with_semaphores(driver_device *device, VkCommand
         .signalSemaphoreCount = signal ? 1 : 0,
         .pSignalSemaphores = &after->handle,
     };
-    if (device->submitted - device->finished == MAX_IN_FLIGHT)
-        TRY(tuff__vulkan_wait_until(device, device->finished + 1));
+    TRY(make_room(device));
     TRY(next_fence(device, &fence));
     TRY(submit(device, device->queue, &info, fence));
     *ticket = ++device->submitted;
-    device->signals[*ticket % MAX_IN_FLIGHT] = *after;
-    device->submissions[*ticket % MAX_IN_FLIGHT] = (submission_record){0};
+    tuff__vulkan_submission(device, *ticket)->signal = *after;
+    tuff__vulkan_submission(device, *ticket)->record = (submission_record){0};
     return TUFF_OK;
 }
 
 void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle)
 {
     tuff__predictor_submitted(&device->predictor, &submission, is_idle);
-    device->submissions[device->submitted % MAX_IN_FLIGHT] = submission;
+    tuff__vulkan_submission(device, device->submitted)->record = submission;
 }
 
 void tuff__vulkan_forget_submissions(driver_device *device, const driver_recording *recording)
 {
-    for (int i = 0; i < MAX_IN_FLIGHT; i++)
-        if (device->submissions[i].owner == recording)
-            device->submissions[i] = (submission_record){0};
+    for (uint64_t i = 0; i < device->submission_capacity; i++)
+        if (device->submissions[i].record.owner == recording)
+            device->submissions[i].record = (submission_record){0};
 }
 
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,

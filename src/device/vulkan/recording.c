@@ -238,6 +238,12 @@ static void free_commands(driver_device *device, vulkan_partition *partition)
             device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &partition->segments[i].commands);
 }
 
+static void drop_partition(driver_device *device, vulkan_partition *partition)
+{
+    free_commands(device, partition);
+    tuff__vulkan_partition_free(partition);
+}
+
 /* Allocates and records the command buffers of a partition. */
 static tuff_status record_partition(driver_device *device, driver_recording *recording, const command *commands,
                                     vulkan_partition *partition)
@@ -288,6 +294,7 @@ tuff_status tuff__vulkan_record(driver_device *device, const command *commands, 
 static void destroy_objects(driver_device *device, driver_recording *recording)
 {
     free_commands(device, &recording->partition);
+    free_commands(device, &recording->retired);
     if (recording->pool)
         device->vk->vkDestroyDescriptorPool(device->handle, recording->pool, NULL);
     if (recording->queries)
@@ -302,34 +309,36 @@ void tuff__vulkan_drop_recording(driver_device *device, driver_recording *record
         device->leaked_use = recording->last_use;
     tuff__vulkan_forget_submissions(device, recording);
     tuff__vulkan_partition_free(&recording->partition);
+    tuff__vulkan_partition_free(&recording->retired);
     tuff__free(recording->commands);
     tuff__free(recording->sets);
     tuff__free(recording->buffers);
     tuff__free(recording);
 }
 
-/* Partitions the recording again, if measurements suggest it, once its earlier submissions are done. If that fails, for
-   example for lack of memory, the present partition still works. */
+/* Partitions the recording again, if measurements suggest it. The old partition may be in flight, for how long an
+   application's semaphore may decide: it is kept until it has ended, and the host does not wait. If a new one cannot be
+   made, for example for lack of memory, the present one still works. */
 static tuff_status update_partition(driver_device *device, driver_recording *recording)
 {
     vulkan_partition fresh;
     bool is_better = false;
     saved_error before;
+    if (recording->retired.segment_count > 0 && !tuff__vulkan_is_done(device, recording->retired_use))
+        return TUFF_OK;
+    drop_partition(device, &recording->retired);
     tuff__error_save(&before);
     tuff_status status = tuff__vulkan_repartition(device, recording, &fresh, &is_better);
+    if (status == TUFF_OK && is_better)
+        status = record_partition(device, recording, recording->commands, &fresh);
     if (status == TUFF_OK && is_better) {
-        status = tuff__vulkan_wait_until(device, recording->last_use);
-        if (status == TUFF_OK)
-            status = record_partition(device, recording, recording->commands, &fresh);
-        if (status == TUFF_OK) {
-            const vulkan_partition old = recording->partition;
-            recording->partition = fresh;
-            fresh = old; /* is freed instead */
-        }
+        recording->retired = recording->partition;
+        recording->retired_use = recording->last_use;
+        recording->partition = fresh;
+    } else {
+        drop_partition(device, &fresh);
     }
-    free_commands(device, &fresh);
-    tuff__vulkan_partition_free(&fresh);
-    if (status == TUFF_E_DEVICE_LOST || status == TUFF_E_TIMEOUT)
+    if (status == TUFF_E_DEVICE_LOST)
         return status;
     tuff__error_restore(&before);
     return TUFF_OK;

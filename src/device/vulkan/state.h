@@ -12,7 +12,10 @@
 #include "device/vulkan/api.h"
 
 #define MAX_DEVICE_EXTENSIONS 12
+/* The most submissions in flight; on a queue shared with an application a run must not wait, so the ring of submissions
+   grows there, up to the second number. */
 #define MAX_IN_FLIGHT 32
+#define MAX_IN_FLIGHT_SHARED (UINT64_C(1) << 16)
 #define STAGING_SLOTS 8
 #define STAGING_SLOT_SIZE (2u << 20)
 
@@ -103,6 +106,13 @@ typedef struct vulkan_semaphore {
     uint64_t value; /* of a timeline semaphore; 0: a binary semaphore */
 } vulkan_semaphore;
 
+/* A submission in flight. */
+typedef struct vulkan_submission {
+    VkFence fence; /* created at first use */
+    vulkan_semaphore signal;
+    submission_record record; /* its predicted time */
+} vulkan_submission;
+
 typedef struct vulkan_staging {
     driver_buffer buffer; /* STAGING_SLOTS slots; no handle until the first use */
     VkCommandBuffer commands[STAGING_SLOTS];
@@ -130,11 +140,10 @@ struct driver_device {
     VkDevice handle;
     VkQueue queue, upload_queue;
     VkCommandPool commands, upload_commands;
-    VkFence fences[MAX_IN_FLIGHT];           /* of ticket t: fences[t % MAX_IN_FLIGHT], created at first use */
-    uint64_t submitted, finished;            /* tickets */
-    uint64_t leaked_use;                     /* last ticket of a recording that was leaked; 0: none was */
-    vulkan_semaphore signals[MAX_IN_FLIGHT]; /* what the submission of ticket t signals: signals[t % MAX_IN_FLIGHT] */
-    submission_record submissions[MAX_IN_FLIGHT]; /* the predicted time of each, by ticket like signals */
+    vulkan_submission *submissions; /* a ring: that of ticket t is at t % submission_capacity */
+    uint64_t submission_capacity;
+    uint64_t submitted, finished; /* tickets */
+    uint64_t leaked_use;          /* last ticket of a recording that was leaked; 0: none was */
     time_predictor predictor;
     VkCommandBuffer
         entry_barrier;   /* a barrier after an application's work; NULL until the first wait for a semaphore */
@@ -187,6 +196,8 @@ typedef struct vulkan_partition {
 
 struct driver_recording {
     vulkan_partition partition;
+    vulkan_partition retired; /* the one before, which may still be in flight; empty: none */
+    uint64_t retired_use;     /* its last ticket */
     command *commands; /* if the recording may have to be partitioned again; else NULL */
     uint64_t version;  /* of the device's predictor, when a new partition was last considered */
     uint32_t command_count;
@@ -246,6 +257,10 @@ void tuff__vulkan_close(driver_device *device);
 void tuff__vulkan_estimate_units(tuff_device_info *info);
 
 /* queue.c */
+tuff_status tuff__vulkan_create_ring(driver_device *device);
+void tuff__vulkan_destroy_ring(driver_device *device);
+/* Returns the submission of a ticket that is in flight or the next one. */
+vulkan_submission *tuff__vulkan_submission(const driver_device *device, uint64_t ticket);
 /* tuff__vulkan_check, which also records the loss of the device. */
 tuff_status tuff__vulkan_check_device(driver_device *device, VkResult result, const char *function);
 /* Returns TUFF_E_DEVICE_LOST if the device was lost. */

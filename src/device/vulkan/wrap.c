@@ -175,7 +175,7 @@ static tuff_status check_value(driver_device *device, const vulkan_semaphore *se
         return FAIL(TUFF_E_UNSUPPORTED, "vulkan: vkGetSemaphoreCounterValue is not available");
     (void)tuff__vulkan_is_done(device, device->submitted);
     for (uint64_t ticket = device->finished + 1; ticket <= device->submitted; ticket++) {
-        const vulkan_semaphore *pending = &device->signals[ticket % MAX_IN_FLIGHT];
+        const vulkan_semaphore *pending = &tuff__vulkan_submission(device, ticket)->signal;
         if (pending->handle == semaphore->handle && pending->value > pending_value)
             pending_value = pending->value;
     }
