@@ -149,7 +149,8 @@ static void learn(time_predictor *self, const submission_record *submission, dou
 }
 
 /* A submission began when it was submitted if nothing was ahead of it, else when the one before it was seen to end, if
-   that was seen in time. */
+   that was seen in time. On a shared queue others' work, and semaphores that others signal, may come before it, so the
+   time seen by the host is only an upper bound, which never raises a prediction. */
 void tuff__predictor_ended(time_predictor *self, const submission_record *submission, bool waited)
 {
     if (!self->is_on)
@@ -162,4 +163,14 @@ void tuff__predictor_ended(time_predictor *self, const submission_record *submis
         learn(self, submission, (double)(now - begin) * 1e-9, is_exact);
     self->last_end = now;
     self->is_last_end_exact = waited;
+}
+
+void tuff__predictor_measured(time_predictor *self, const submission_record *submission, double seconds)
+{
+    if (!self->is_on)
+        return;
+    if (submission->submitted > 0)
+        learn(self, submission, seconds, true);
+    self->last_end = tuff__predictor_clock();
+    self->is_last_end_exact = false;
 }

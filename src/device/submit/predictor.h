@@ -19,7 +19,7 @@
 
 typedef struct time_predictor {
     bool is_on;
-    bool is_shared;         /* others submit to the queue too: measurements may include their work */
+    bool is_shared;         /* others submit to the queue too: what the host measures may include their work */
     double scale;           /* for programs that have not run */
     uint64_t version;       /* raised whenever a prediction changes */
     uint64_t last_end;      /* when the last submission was seen to end */
@@ -58,5 +58,7 @@ void tuff__predictor_submitted(const time_predictor *self, submission_record *su
 /* Records the end of a submission, seen by waiting for it or, if waited is false, some time later. Called in the order
    of submission. */
 void tuff__predictor_ended(time_predictor *self, const submission_record *submission, bool waited);
+/* Records the end of a submission whose duration the device itself measured. */
+void tuff__predictor_measured(time_predictor *self, const submission_record *submission, double seconds);
 
 #endif

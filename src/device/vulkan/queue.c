@@ -53,11 +53,35 @@ static VkFence oldest(const driver_device *device)
     return tuff__vulkan_submission(device, device->finished + 1)->fence;
 }
 
+uint64_t tuff__vulkan_nanoseconds(const vulkan_physical *physical, uint64_t begin, uint64_t end)
+{
+    uint32_t bits = physical->timestamp_bits;
+    uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+    return (uint64_t)((double)((end - begin) & mask) * (double)physical->properties.properties.limits.timestampPeriod);
+}
+
+/* Reads how long a submission took. Its recording may have been submitted again, and the ticks reset: then there are
+   none, or newer ones, which are as good. */
+static bool read_duration(const driver_device *device, const vulkan_submission *submission, double *seconds)
+{
+    uint64_t ticks[2];
+    if (!submission->times ||
+        device->vk->vkGetQueryPoolResults(device->handle, submission->times, submission->query, 2, sizeof ticks, ticks,
+                                          sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+        return false;
+    *seconds = (double)tuff__vulkan_nanoseconds(&device->physical, ticks[0], ticks[1]) * 1e-9;
+    return true;
+}
+
 /* Notes that the oldest ticket is done. waited: the caller waited for its end, which is now. */
 static void finish_oldest(driver_device *device, bool waited)
 {
-    device->finished++;
-    tuff__predictor_ended(&device->predictor, &tuff__vulkan_submission(device, device->finished)->record, waited);
+    const vulkan_submission *oldest_one = tuff__vulkan_submission(device, ++device->finished);
+    double seconds;
+    if (read_duration(device, oldest_one, &seconds))
+        tuff__predictor_measured(&device->predictor, &oldest_one->record, seconds);
+    else
+        tuff__predictor_ended(&device->predictor, &oldest_one->record, waited);
 }
 
 /* Whether a wait took longer than one for a fence that was already signalled. */
@@ -222,22 +246,27 @@ tuff_status tuff__vulkan_submit_with_semaphores(driver_device *device, VkCommand
     TRY(next_fence(device, &fence));
     TRY(submit(device, device->queue, &info, fence));
     *ticket = ++device->submitted;
-    tuff__vulkan_submission(device, *ticket)->signal = *after;
-    tuff__vulkan_submission(device, *ticket)->record = (submission_record){0};
+    *tuff__vulkan_submission(device, *ticket) = (vulkan_submission){.fence = fence, .signal = *after};
     return TUFF_OK;
 }
 
-void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle)
+void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle,
+                                    VkQueryPool times, uint32_t query)
 {
+    vulkan_submission *last = tuff__vulkan_submission(device, device->submitted);
     tuff__predictor_submitted(&device->predictor, &submission, is_idle);
-    tuff__vulkan_submission(device, device->submitted)->record = submission;
+    last->record = submission;
+    last->times = times;
+    last->query = query;
 }
 
 void tuff__vulkan_forget_submissions(driver_device *device, const driver_recording *recording)
 {
     for (uint64_t i = 0; i < device->submission_capacity; i++)
-        if (device->submissions[i].record.owner == recording)
+        if (device->submissions[i].record.owner == recording) {
             device->submissions[i].record = (submission_record){0};
+            device->submissions[i].times = VK_NULL_HANDLE;
+        }
 }
 
 tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer commands, VkSemaphore signal,

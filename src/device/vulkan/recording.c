@@ -131,17 +131,30 @@ static void reset_queries(const driver_device *device, const driver_recording *r
         }
 }
 
+/* The first tick is written when all earlier work on the queue has ended, whoever submitted it. */
+static void begin_timing(const driver_device *device, VkCommandBuffer commands, VkQueryPool times, uint32_t query)
+{
+    device->vk->vkCmdResetQueryPool(commands, times, query, 2);
+    device->vk->vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, times, query);
+}
+
 static tuff_status record_segment(driver_device *device, driver_recording *recording, const command *commands,
                                   const vulkan_partition *partition, const vulkan_segment *segment)
 {
     VkPipelineStageFlags pending = 0;
+    const uint32_t query = 2 * (uint32_t)(segment - partition->segments);
     TRY(tuff__vulkan_begin(device, segment->commands, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    if (partition->times)
+        begin_timing(device, segment->commands, partition->times, query);
     if (recording->queries)
         reset_queries(device, recording, &partition->parts[segment->first], segment->end - segment->first,
                       segment->commands);
     for (int i = segment->first; i < segment->end; i++)
         TRY(record_part(device, recording, segment->commands, &commands[partition->parts[i].command],
                         &partition->parts[i], &pending));
+    if (partition->times)
+        device->vk->vkCmdWriteTimestamp(segment->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, partition->times,
+                                        query + 1);
     return tuff__vulkan_end(device, segment->commands);
 }
 
@@ -218,11 +231,16 @@ static tuff_status note_buffers(driver_recording *recording, const command *comm
     return TUFF_OK;
 }
 
+static bool has_timestamps(const driver_device *device)
+{
+    return device->physical.timestamp_bits && device->physical.properties.properties.limits.timestampPeriod > 0;
+}
+
 static tuff_status create_queries(driver_device *device, driver_recording *recording)
 {
-    const VkPhysicalDeviceProperties *properties = &device->physical.properties.properties;
-    if (!device->physical.timestamp_bits || properties->limits.timestampPeriod <= 0)
-        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s does not support timestamps", properties->deviceName);
+    if (!has_timestamps(device))
+        return FAIL(TUFF_E_UNSUPPORTED, "vulkan: %s does not support timestamps",
+                    device->physical.properties.properties.deviceName);
     VkQueryPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -231,8 +249,26 @@ static tuff_status create_queries(driver_device *device, driver_recording *recor
     return VULKAN(device->vk, vkCreateQueryPool, device->handle, &info, NULL, &recording->queries);
 }
 
+/* On a shared queue the host cannot tell tuff's work from others', so the device itself measures segments. Without
+   timestamps they are not measured, which only means that predictions stay high. */
+static void create_times(driver_device *device, vulkan_partition *partition)
+{
+    const VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = 2 * (uint32_t)partition->segment_count,
+    };
+    if (!device->predictor.is_on || !device->predictor.is_shared || !has_timestamps(device) ||
+        device->vk->vkCreateQueryPool(device->handle, &info, NULL, &partition->times) != VK_SUCCESS)
+        partition->times = VK_NULL_HANDLE;
+}
+
+/* Destroys what record_partition made. */
 static void free_commands(driver_device *device, vulkan_partition *partition)
 {
+    if (partition->times)
+        device->vk->vkDestroyQueryPool(device->handle, partition->times, NULL);
+    partition->times = VK_NULL_HANDLE;
     for (int i = 0; i < partition->segment_count; i++)
         if (partition->segments[i].commands)
             device->vk->vkFreeCommandBuffers(device->handle, device->commands, 1, &partition->segments[i].commands);
@@ -248,6 +284,7 @@ static void drop_partition(driver_device *device, vulkan_partition *partition)
 static tuff_status record_partition(driver_device *device, driver_recording *recording, const command *commands,
                                     vulkan_partition *partition)
 {
+    create_times(device, partition);
     for (int i = 0; i < partition->segment_count; i++) {
         TRY(tuff__vulkan_allocate_commands(device, device->commands, 1, &partition->segments[i].commands));
         TRY(record_segment(device, recording, commands, partition, &partition->segments[i]));
@@ -353,7 +390,8 @@ static tuff_status submit_segment(driver_device *device, driver_recording *recor
                                        (submission_record){.owner = recording,
                                                            .shares = recording->partition.shares + segment->first,
                                                            .count = segment->end - segment->first},
-                                       is_idle);
+                                       is_idle, recording->partition.times,
+                                       2 * (uint32_t)(segment - recording->partition.segments));
     return TUFF_OK;
 }
 
@@ -367,13 +405,6 @@ tuff_status tuff__vulkan_replay(driver_device *device, driver_recording *recordi
     for (uint32_t i = 0; i < recording->buffer_count; i++)
         recording->buffers[i]->last_use = device->submitted;
     return status;
-}
-
-static uint64_t to_nanoseconds(const vulkan_physical *physical, uint64_t begin, uint64_t end)
-{
-    uint32_t bits = physical->timestamp_bits;
-    uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
-    return (uint64_t)((double)((end - begin) & mask) * (double)physical->properties.properties.limits.timestampPeriod);
 }
 
 /* Reads the two ticks around a command. */
@@ -399,7 +430,7 @@ tuff_status tuff__vulkan_timestamps(driver_device *device, driver_recording *rec
     for (uint32_t i = 0; i < recording->command_count; i++) {
         uint64_t ticks[2];
         TRY(read_ticks(device, recording, i, ticks));
-        nanoseconds[i] = to_nanoseconds(&device->physical, ticks[0], ticks[1]);
+        nanoseconds[i] = tuff__vulkan_nanoseconds(&device->physical, ticks[0], ticks[1]);
     }
     return TUFF_OK;
 }
@@ -413,7 +444,7 @@ tuff_status tuff__vulkan_start_times(driver_device *device, driver_recording *re
     for (uint32_t i = 0; i < recording->command_count; i++) {
         uint64_t ticks[2];
         TRY(read_ticks(device, recording, i, ticks));
-        nanoseconds[i] = to_nanoseconds(&device->physical, first[0], ticks[0]);
+        nanoseconds[i] = tuff__vulkan_nanoseconds(&device->physical, first[0], ticks[0]);
     }
     return TUFF_OK;
 }

@@ -111,6 +111,8 @@ typedef struct vulkan_submission {
     VkFence fence; /* created at first use */
     vulkan_semaphore signal;
     submission_record record; /* its predicted time */
+    VkQueryPool times;        /* with the ticks at its begin and end; VK_NULL_HANDLE: they are not measured */
+    uint32_t query;           /* the first of the two */
 } vulkan_submission;
 
 typedef struct vulkan_staging {
@@ -192,6 +194,7 @@ typedef struct vulkan_partition {
     int part_count, part_capacity, share_capacity;
     vulkan_segment *segments;
     int segment_count, segment_capacity;
+    VkQueryPool times; /* on shared queues: two per segment; VK_NULL_HANDLE: none */
 } vulkan_partition;
 
 struct driver_recording {
@@ -277,8 +280,12 @@ tuff_status tuff__vulkan_submit_upload(driver_device *device, VkCommandBuffer co
 tuff_status tuff__vulkan_is_uploaded(driver_device *device, VkFence fence, bool *done);
 /* tuff__vulkan_settle for an upload. */
 bool tuff__vulkan_settle_upload(driver_device *device, VkFence fence);
-/* Records the predicted time of the last ticket; is_idle: nothing was in flight before. */
-void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle);
+/* Records the predicted time of the last ticket; is_idle: nothing was in flight before. times and query as in
+   vulkan_submission. */
+void tuff__vulkan_record_submission(driver_device *device, submission_record submission, bool is_idle,
+                                    VkQueryPool times, uint32_t query);
+/* Returns the time between two ticks. */
+uint64_t tuff__vulkan_nanoseconds(const vulkan_physical *physical, uint64_t begin, uint64_t end);
 void tuff__vulkan_forget_submissions(driver_device *device, const driver_recording *recording);
 tuff_status tuff__vulkan_wait_until(driver_device *device, uint64_t ticket);
 /* Whether work up to ticket is done; does not wait. */

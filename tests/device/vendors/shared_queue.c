@@ -79,9 +79,9 @@ static void runs_on_a_shared_queue_do_not_wait(void **state)
     tuff__device_set_timeout(device, 10000000);
     assert_int_equal(tuff__storage_create(device, 4096, false, &memory), TUFF_OK);
     recording *recorded = record_fills(device, memory);
-    assert_int_equal(handle->vk->vkCreateSemaphore(handle->handle, &(VkSemaphoreCreateInfo){.flags = 0}, NULL,
-                                                   &semaphore),
-                     VK_SUCCESS);
+    assert_int_equal(
+        handle->vk->vkCreateSemaphore(handle->handle, &(VkSemaphoreCreateInfo){.flags = 0}, NULL, &semaphore),
+        VK_SUCCESS);
     assert_int_equal(tuff__wait(device), TUFF_OK);
     for (int round = 0; round < 2; round++) {
         const int before = fake_vulkan.submissions;
@@ -147,6 +147,45 @@ static void a_new_partition_does_not_wait(void **state)
     tuff_device_close(device);
 }
 
+/* The device measures what the host cannot see. */
+static void a_slow_shared_device_is_noticed(void **state)
+{
+    (void)state;
+    enum { WORDS = 1024 };
+    test_kernel kernel;
+    recording *recorded = NULL;
+    tuff_device *device = wrap();
+    const time_predictor *predictor = &device->handle->predictor;
+    storage *memory = make_words(device, WORDS);
+    make_kernel(device, &kernel, "slow", "x[i] += 1u;");
+    command dispatch = dispatch_over(device, &kernel, memory, WORDS);
+    dispatch.seconds = 0.8 * MAX_SUBMISSION_SECONDS / INITIAL_TIME_SCALE;
+    assert_int_equal(tuff__recording_create(device, &dispatch, 1, false, false, &recorded), TUFF_OK);
+    /* Without ticks a long time says nothing: others may have used the queue. */
+    fake_vulkan.lacks_ticks = true;
+    fake_vulkan.ticks = 3 * 400000000;
+    assert_int_equal(submissions_of(device, recorded), 1);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    assert_true(predictor->scale <= INITIAL_TIME_SCALE);
+    tuff__recording_destroy(device, recorded);
+    predict_anew(device, INITIAL_TIME_SCALE);
+    tuff__program_release(device, kernel.program);
+    make_kernel(device, &kernel, "slower", "x[i] += 2u;");
+    dispatch.program = dispatch_over(device, &kernel, memory, WORDS).program;
+    assert_int_equal(tuff__recording_create(device, &dispatch, 1, false, false, &recorded), TUFF_OK);
+    fake_vulkan.lacks_ticks = false;
+    assert_int_equal(submissions_of(device, recorded), 1);
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    assert_true(predictor->scale > 2.9 * INITIAL_TIME_SCALE && predictor->scale < 3.1 * INITIAL_TIME_SCALE);
+    assert_int_equal(submissions_of(device, recorded), 3);
+    fake_vulkan.ticks = 0;
+    assert_int_equal(tuff__wait(device), TUFF_OK);
+    tuff__recording_destroy(device, recorded);
+    tuff__program_release(device, kernel.program);
+    tuff__storage_release(memory);
+    tuff_device_close(device);
+}
+
 /* Nobody else holds up a queue of tuff's own, and a program that never waits must not queue up work without end. */
 static void runs_on_an_own_queue_are_limited(void **state)
 {
@@ -174,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_on_a_shared_queue_do_not_wait),
         cmocka_unit_test(a_new_partition_does_not_wait),
+        cmocka_unit_test(a_slow_shared_device_is_noticed),
         cmocka_unit_test(runs_on_an_own_queue_are_limited),
     };
     install_fake_vulkan(devices, 1);
