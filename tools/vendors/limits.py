@@ -21,7 +21,7 @@ Figure = collections.namedtuple("Figure", "kernels targets column bound")
 Exemption = collections.namedtuple("Exemption", "kernels targets column bound reason")
 
 # Kernels and targets are patterns of file names, separated by spaces.
-MATMULS = "matmul_f32_??.matmul_local"
+MATMULS = "matmul_f32_??.matmul_local matmul_shared.matmul_local"
 UNIT_MATMULS = "units_*f16_??.matmul_cooperative"
 ROWS = "row_*.matmul_gemv_local attention_one_query.matmul_gemv_local"
 SUMS = "*.column_local"
