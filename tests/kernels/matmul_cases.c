@@ -1,4 +1,4 @@
-/* Trials of one matmul: see the header. */
+/* Trials of one matmul against sums in double. The header describes a case. */
 #include "matmul_cases.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* See the header. */
+/* What the devices of the fake Vulkan loader list of matrix units. The header has the contract. */
 #include "fake_matrices.h"
 
 #if !defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN

@@ -1,4 +1,4 @@
-/* See the header. */
+/* The queues of the fake Vulkan loader. The header says what is recorded of each submission. */
 #include "fake_queues.h"
 
 #include <stddef.h>

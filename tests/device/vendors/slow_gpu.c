@@ -1,4 +1,4 @@
-/* See the header. */
+/* The simulated clock of GPUs that are slower than predicted. The header has the contract. */
 #ifndef _POSIX_C_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif

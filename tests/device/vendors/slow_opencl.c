@@ -1,4 +1,4 @@
-/* See the header. */
+/* OpenCL functions that take the time of a slow GPU: kernels, flushes, events. slow_gpu.h says of which. */
 #include "slow_opencl.h"
 
 #include <setjmp.h>

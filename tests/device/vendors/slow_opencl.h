@@ -1,4 +1,4 @@
-/* OpenCL with slow GPUs: see slow_gpu.h. */
+/* OpenCL with the slow GPUs of slow_gpu.h: the driver that they open. */
 #ifndef TUFF_TESTS_SLOW_OPENCL_H
 #define TUFF_TESTS_SLOW_OPENCL_H
 

@@ -1,4 +1,4 @@
-/* See the header. */
+/* Vulkan functions that take the time of a slow GPU: submissions, fences, timestamps. slow_gpu.h says of which. */
 #include "slow_vulkan.h"
 
 #include <setjmp.h>

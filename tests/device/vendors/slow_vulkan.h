@@ -1,4 +1,4 @@
-/* Vulkan with slow GPUs: see slow_gpu.h. */
+/* Vulkan with the slow GPUs of slow_gpu.h: the driver that they open. */
 #ifndef TUFF_TESTS_SLOW_VULKAN_H
 #define TUFF_TESTS_SLOW_VULKAN_H
 
