@@ -99,7 +99,8 @@ typedef enum tuff_family {
 typedef enum tuff_matmul_library {
     TUFF_MATMUL_OWN,    /* the default */
     TUFF_MATMUL_CLBLAST /* CLBlast, loaded at run time, on OpenCL devices: for f32 matmuls whose operands have
-                           contiguous rows or columns; tuff's own kernels for the others. Ops after such a matmul are
+                           contiguous rows or columns; tuff's own kernels for the others, and for products that by
+                           what was measured so far take too long for one submission. Ops after such a matmul are
                            not fused into it. tuff_compile fails with TUFF_E_UNSUPPORTED if CLBlast is missing. CLBlast
                            compiles its kernels in the first run and may allocate device memory in every run. */
 } tuff_matmul_library;

@@ -72,11 +72,12 @@ TUFF_API const char *tuff_vulkan_requirements(void);
    which may be signalled later; 0 means a binary semaphore, whose signal must have been submitted before. semaphore is
    a VkSemaphore of the device and must live until the wait is over. A wait of the host for this work, such as
    tuff_array_read, gives up with TUFF_E_TIMEOUT after 30 s without progress (240 s on Vulkan drivers for the CPU),
-   including time in which nobody signals. Of the calls that enqueue work, those that write much at once wait too. On a
-   device that was wrapped, or unwrapped before, tuff_plan_run does not wait unless 65536 submissions are in flight, so
-   that the signal may follow in the same thread. TUFF_E_USAGE if device is NULL or semaphore is 0; TUFF_E_UNSUPPORTED
-   if the device is not a Vulkan device, or if value is not 0 and the feature timelineSemaphore was not enabled: devices
-   that tuff opens have it if the driver supports it. */
+   including time in which nobody signals. Of the calls that enqueue work, writes and copies of arrays wait too once
+   eight are in flight (one for each 2 MiB), as do large writes to memory that the host reaches. On a device that was
+   wrapped, or unwrapped before, tuff_plan_run does not wait unless 65536 submissions are in flight, so that the signal
+   may follow in the same thread. TUFF_E_USAGE if device is NULL or semaphore is 0; TUFF_E_UNSUPPORTED if the device is
+   not a Vulkan device, or if value is not 0 and the feature timelineSemaphore was not enabled: devices that tuff opens
+   have it if the driver supports it. */
 TUFF_API tuff_status tuff_vulkan_enqueue_wait(tuff_device *device, uint64_t semaphore, uint64_t value);
 /* Signals the semaphore, with that value or, if it is 0, as a binary semaphore, when all work enqueued so far has
    finished; what that work wrote is then available to waiters of the semaphore. Enqueues the signal and returns.

@@ -18,6 +18,7 @@ struct storage {
     uint64_t capacity;     /* of the buffer */
     _Atomic uint32_t references;
     _Atomic uint64_t version;
+    bool is_elsewhere;    /* not in the device's own memory, which was full: never pooled */
     bool imported;        /* owned by the application: never pooled, not counted */
     bool marked_imported; /* the compiler treats it as imported */
     bool is_placeholder;  /* has no bytes, see tuff__storage_create_placeholder: never pooled, not counted */
@@ -131,7 +132,8 @@ static tuff_status make_memory(tuff_device *device, storage *memory)
     if (status != TUFF_E_OOM_DEVICE || device->lost || !calls->buffer_create_anywhere)
         return status;
     status = calls->buffer_create_anywhere(device->handle, memory->size, &memory->buffer);
-    if (status == TUFF_OK)
+    memory->is_elsewhere = status == TUFF_OK;
+    if (memory->is_elsewhere)
         tuff__log(TUFF_LOG_WARNING,
                   "%s: device memory is full: a buffer of %llu bytes goes to memory that may be slower",
                   device->info.selector, (unsigned long long)memory->size);
@@ -169,7 +171,7 @@ static void recycle(storage *memory)
     const bool is_allocated = !memory->imported && !memory->is_placeholder;
     if (is_allocated)
         device->counters.bytes_allocated -= memory->size;
-    if (device->driver && !device->lost && is_allocated)
+    if (device->driver && !device->lost && is_allocated && !memory->is_elsewhere)
         add_to_pool(device, memory);
     else
         destroy(memory);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "base/log.h"
 #include "compile/lower/loop_count.h"
 #include "compile/lower/lower_matmul.h"
 #include "compile/schedule/cost.h"
@@ -423,8 +424,14 @@ static tuff_status find_library(const launch_list *list, const fused_chain *chai
     const char *absence = tuff__device_library_unavailable_reason(list->device);
     if (absence != NULL)
         return FAIL(TUFF_E_UNSUPPORTED, "compile: %s", absence);
-    *found = tuff__find_library_gemm(list, chain, inner, product) &&
-             tuff__device_takes_whole(list->device, predict_product(&list->policy.target, product));
+    if (!tuff__find_library_gemm(list, chain, inner, product))
+        return TUFF_OK;
+    *found = tuff__device_takes_whole(list->device, predict_product(&list->policy.target, product));
+    if (!*found)
+        tuff__log(TUFF_LOG_INFO,
+                  "%s: a product of %lld x %lld x %lld may take too long for one submission: it is not left to CLBlast",
+                  list->policy.target.info->selector, (long long)product->rows, (long long)product->columns,
+                  (long long)product->inner);
     return TUFF_OK;
 }
 

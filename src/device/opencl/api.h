@@ -258,7 +258,8 @@ tuff_status tuff__cl_enqueue_wait(driver_device *device, const driver_signal *si
 tuff_status tuff__cl_enqueue_signal(driver_device *device, driver_signal *signal);
 
 /* buffer.c */
-/* Free memory of a device in bytes, by the driver's own account; 0 if it does not report any. */
+/* Free memory of a device in bytes, by the driver's own account. If it does not tell, all is 0 and the largest block
+   is UINT64_MAX. */
 typedef struct memory_report {
     uint64_t all, largest_block;
 } memory_report;

@@ -15,14 +15,16 @@
 #define STAGED_LIMIT ((size_t)32 << 20)
 #define SPARE_LIMIT ((size_t)8 << 20) /* bytes of spare blocks that are kept for later writes */
 
+static const memory_report unlimited = {0, UINT64_MAX};
+
 /* The second value is that of the largest block; a driver may return only the first. */
 memory_report tuff__cl_free_memory(cl_device_id id)
 {
     const size_t most = SIZE_MAX >> 10;
-    size_t kib[2] = {0, 0};
-    if (tuff__cl.GetDeviceInfo(id, GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL) != CL_SUCCESS || kib[0] > most)
-        return (memory_report){0, 0};
-    if (kib[1] == 0 || kib[1] > kib[0])
+    size_t kib[2] = {0, 0}, returned = 0;
+    if (tuff__cl.GetDeviceInfo(id, GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, &returned) != CL_SUCCESS || kib[0] > most)
+        return unlimited;
+    if (returned < sizeof kib || kib[1] > kib[0])
         kib[1] = kib[0];
     return (memory_report){(uint64_t)kib[0] << 10, (uint64_t)kib[1] << 10};
 }
@@ -65,8 +67,8 @@ static tuff_status create(driver_device *device, uint64_t size, cl_mem_flags pla
    memory without notice. */
 tuff_status tuff__cl_buffer_create(driver_device *device, uint64_t size, driver_buffer **out)
 {
-    const memory_report left = device->reports_free_memory ? tuff__cl_free_memory(device->id) : (memory_report){0, 0};
-    if (left.all > 0 && size > left.largest_block)
+    const memory_report left = device->reports_free_memory ? tuff__cl_free_memory(device->id) : unlimited;
+    if (size > left.largest_block)
         return FAIL(TUFF_E_OOM_DEVICE, "opencl: not enough free device memory for a buffer of %llu bytes",
                     (unsigned long long)size);
     return create(device, size, 0, out);

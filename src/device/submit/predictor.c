@@ -171,6 +171,4 @@ void tuff__predictor_measured(time_predictor *self, const submission_record *sub
         return;
     if (submission->submitted > 0)
         learn(self, submission, seconds, true);
-    self->last_end = tuff__predictor_clock();
-    self->is_last_end_exact = false;
 }

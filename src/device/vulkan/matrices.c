@@ -104,7 +104,7 @@ static void add_group_size(const flexible_properties_nv *offer, vulkan_matrices 
 {
     enum { SMALL = 128, LARGE = 256 };
     if (offer->a != offer->b || offer->c != VK_COMPONENT_TYPE_FLOAT32_NV ||
-        offer->result != VK_COMPONENT_TYPE_FLOAT32_NV || offer->saturating || offer->scope != SCOPE_WORKGROUP_KHR ||
+        offer->result != VK_COMPONENT_TYPE_FLOAT32_NV || offer->saturating || offer->scope != VK_SCOPE_WORKGROUP_NV ||
         (offer->group_size != SMALL && offer->group_size != LARGE))
         return;
     if (offer->a == VK_COMPONENT_TYPE_FLOAT16_NV)

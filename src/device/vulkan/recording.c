@@ -131,9 +131,12 @@ static void reset_queries(const driver_device *device, const driver_recording *r
         }
 }
 
-/* The first tick is written when all earlier work on the queue has ended, whoever submitted it. */
+/* The first tick is written when all earlier work on the queue has ended, whoever submitted it. The segment must not
+   begin before that: beside an application's graphics it would seem to take no time. */
 static void begin_timing(const driver_device *device, VkCommandBuffer commands, VkQueryPool times, uint32_t query)
 {
+    device->vk->vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, compute_stage | transfer_stage, 0, 0,
+                                     NULL, 0, NULL, 0, NULL);
     device->vk->vkCmdResetQueryPool(commands, times, query, 2);
     device->vk->vkCmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, times, query);
 }
