@@ -185,7 +185,7 @@ typedef struct tuff_tune_stats {
     uint64_t wrong;   /* results differ from the default's */
     uint64_t races;   /* results differ between two runs */
     uint64_t limits;  /* a limit of the device is exceeded, or the compiler failed */
-    uint64_t spills;  /* spilled far more registers to memory than other candidates; another search may try them */
+    uint64_t spills;  /* spilled registers that another candidate did not, or far more; another search may try them */
     uint64_t slow;    /* abandoned after one sample */
     uint64_t crashes; /* ended a worker or, according to the journal, an earlier process */
     uint64_t hangs;   /* did not finish in time */

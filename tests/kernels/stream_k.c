@@ -240,6 +240,10 @@ static void only_the_last_wave_is_shared(void **state)
             assert_int_equal(many.sharers, tiles % wave == 0 ? 0 : wave);
             assert_true(few.sharers == 0 && few.whole == tiles);
         }
+    /* As many as there are whole shares of terms, as parts of a tile may be, and none beyond 32 bits. */
+    assert_int_equal(tuff__share_tiles(1, 8192, 200).sharers, 64);
+    assert_int_equal(tuff__share_tiles(1, 512, 30).sharers, 4);
+    assert_int_equal(tuff__share_tiles(3, INT32_MAX / 2, 4).sharers, 0);
 }
 
 int main(void)

@@ -279,6 +279,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
                            .family = options->family,
+                           .is_deterministic = options->tuning != NULL && options->tuning->deterministic,
                            .precision = options->precision,
                            .matmul_precision = tuff__device_target(graph->device).has_subgroup_matrices
                                                    ? options->matmul_precision

@@ -70,6 +70,7 @@ struct fusion {
     int task_version; /* counts changes of what tasks read */
     tuff_fuse_mode mode;
     tuff_family family;
+    bool is_deterministic;
     tuff_precision precision;
     tuff_precision matmul_precision; /* what f32 factors are rounded to if the device has matrix units */
     bool by_library;                 /* a library computes matmuls, which then have no producers and epilogues */

@@ -75,7 +75,9 @@ static double ops_of_element(fused_chain *chain, int operand)
 static bool is_profitable(const struct fusion *fusion, const struct task *task, const node *at, fused_chain *chain,
                           int operand)
 {
-    const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device), .family = fusion->family};
+    const kernel_policy policy = {.target = tuff__device_target(fusion->graph->device),
+                                  .family = fusion->family,
+                                  .is_deterministic = fusion->is_deterministic};
     const cost_parameters cost = tuff__cost_parameters(&policy.target);
     const tuff_shape *x = &task->core->inputs[0]->shape;
     const double count = (double)tuff_shape_count(at->outputs[0].shape);

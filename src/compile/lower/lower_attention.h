@@ -74,9 +74,9 @@ int64_t tuff__attention_limit_splits(int64_t splits, int64_t elements);
 typedef struct key_splits {
     int64_t count, first_key, keys; /* count: 1 if nothing is shared; keys: of each */
     attention_rows results;         /* of all splits, as further batches; without an id if only lse is computed */
-    int lse;                        /* a buffer: the largest scores and sums of weights of all splits, or, if nothing is
+    int lse;                        /* a buffer: the bases and sums of weights of all splits, or, if nothing is
                                        shared, the log-sum-exps; -1 without softmax */
-    bool in_log2;                   /* the largest scores are in units of log2 */
+    bool in_log2;                   /* the bases are in units of log2 */
 } key_splits;
 
 /* Divides the keys that any query sees, in whole panels, into `asked` parts. If that is 0, they are divided if `items`

@@ -145,7 +145,9 @@ static void limit_registers(const tuff_device_info *info, matrix_tile *tile)
     const bool is_wmma = info->cooperative_matrix == TUFF_MATRIX_WMMA;
     while (registers_of(info, tile) > (is_wmma ? MAX_WITH_WMMA : MAX_REGISTERS)) {
         const int rows = tile->rows / tile->subgroup_rows, columns = tile->columns / tile->subgroup_columns;
-        if (!is_wmma && tile->step / 2 % tile->shape[2] == 0)
+        /* A shorter step helps only if there is room for the sums. */
+        const bool fits_sums = rows * columns / tile->lanes < MAX_REGISTERS;
+        if (!is_wmma && fits_sums && tile->step / 2 % tile->shape[2] == 0)
             tile->step /= 2;
         else if (rows >= columns && rows / 2 % tile->shape[0] == 0)
             tile->rows /= 2;
@@ -351,7 +353,7 @@ static tensor_form tensor_form_of(const launch_list *list, const fused_chain *ch
 {
     const int64_t line = chain->operand_strides[operand][operand], term = chain->operand_strides[operand][1 - operand];
     const int64_t lines = chain->extent[chain->rank - 2 + operand];
-    const bool k_contiguous = term == 1 && (line != 1 || lines == 1);
+    const bool k_contiguous = term == 1 && line != 1;
     const int64_t along = k_contiguous ? term : line, across = k_contiguous ? line : term;
     /* Lines may have any distance, but must not overlap. */
     return (tensor_form){.is_usable = along == 1 && across >= (k_contiguous ? inner : lines) &&
