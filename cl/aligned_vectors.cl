@@ -4,7 +4,7 @@
 #if VEC == 4 || VEC == 8
 // Lanes of kernels with MANY_VALUES keep several vectors in registers. Where Intel's subgroups have at least 16 lanes,
 // the compiler was seen to choose 32, which leaves a lane 64 registers, and to spill; in narrower ones it does not.
-#if defined(MANY_VALUES) && defined(NARROWEST_SUBGROUP)
+#if defined(MANY_VALUES) && defined(NARROWEST_SUBGROUP) && !defined(SUBGROUP_WIDTH)
 #if NARROWEST_SUBGROUP >= 16
 #undef SUBGROUP
 #define SUBGROUP __attribute__((intel_reqd_sub_group_size(NARROWEST_SUBGROUP)))

@@ -33,6 +33,14 @@ typedef enum tuff_matrix_units {
                            matrix_group_sizes is not 0 */
 } tuff_matrix_units;
 
+/* How the lanes of a subgroup read each other's registers when a row is reduced: tuff_device_info.exchange_form. */
+typedef enum tuff_exchange_form {
+    TUFF_EXCHANGE_NONE,
+    TUFF_EXCHANGE_KHR,    /* GL_KHR_shader_subgroup_shuffle; cl_khr_subgroup_shuffle with a required width */
+    TUFF_EXCHANGE_NVIDIA, /* OpenCL C with PTX */
+    TUFF_EXCHANGE_AMD     /* OpenCL C with the builtins of AMD's compiler */
+} tuff_exchange_form;
+
 /* Whether the driver kills kernels that run for some seconds, which loses the device. */
 typedef enum tuff_watchdog { TUFF_WATCHDOG_UNKNOWN, TUFF_WATCHDOG_PRESENT, TUFF_WATCHDOG_NONE } tuff_watchdog;
 
@@ -98,6 +106,8 @@ typedef struct tuff_device_info {
     uint32_t matrix_group_sizes;      /* sizes of work-groups that multiply blocks of f16 together
                                          (VK_NV_cooperative_matrix2): the sum of 128 and 256, or one of them, or 0 */
     uint32_t matrix_group_sizes_bf16; /* the same for bf16 */
+    uint32_t exchange_form;  /* a tuff_exchange_form. TUFF_EXCHANGE_NONE if the self-test failed */
+    uint32_t exchange_lanes; /* lanes of the subgroups that exchange registers; 0 if they cannot */
 } tuff_device_info;
 
 /* Returns the number of devices that the drivers on this machine offer, including the reference device, which always

@@ -113,6 +113,54 @@ static const char shuffle_glsl[] = "#version 450\n#extension GL_KHR_shader_subgr
     "    b[i] = subgroupShuffle(i, gl_SubgroupSize - 1u - gl_SubgroupInvocationID);\n"
     "    b[64u + i] = gl_SubgroupInvocationID;\n    c[i] = gl_SubgroupSize;\n");
 
+/* Lanes exchange registers as cl/exchange.cl and shaders/exchange.glsl say: b = the sums of words over blocks of four
+   lanes, over the subgroup, then the words of the first lanes of both; c = the subgroup's width. `sums` doubles the
+   length of the blocks that `x` sums from 4 to the width. In OpenCL C, subgroups have 16 lanes where compilers choose
+   their width. */
+#define EXCHANGE_BODY(exchange, first, width, sums)                                                        \
+    "    uint x = a[i];\n    x += " exchange "(x, 1);\n    x += " exchange "(x, 2);\n    b[i] = x;\n" sums \
+    "    b[64u + i] = x;\n    b[128u + i] = " first "(a[i], 4u);\n    b[192u + i] = " first "(a[i], " width ");\n"
+#define EXCHANGE_WIDTH(width) "    c[2u * i] = (ushort)" width ";\n    c[2u * i + 1u] = 0;\n"
+#define EXCHANGE_LOOP(exchange, width) \
+    "    for (uint step = 4u; step < " width "; step *= 2u)\n        x += " exchange "(x, step);\n"
+
+static const char exchange_opencl[] =
+    "#pragma OPENCL EXTENSION cl_khr_subgroups : enable\n"
+    "#pragma OPENCL EXTENSION cl_khr_subgroup_shuffle : enable\n"
+    "#define FROM_FIRST(x, count) sub_group_shuffle(x, get_sub_group_local_id() & "
+    "~((count) - 1u))\n__attribute__((intel_reqd_sub_group_size(16))) " OPENCL_PROBE("uint",
+                                      EXCHANGE_BODY("sub_group_shuffle_xor", "FROM_FIRST", "get_sub_group_size()",
+                                                    EXCHANGE_LOOP("sub_group_shuffle_xor", "get_sub_group_size()"))
+                                          EXCHANGE_WIDTH("get_sub_group_size()"));
+static const char exchange_nvidia[] =
+    "uint exchanged(uint x, uint step)\n{\n    uint found;\n"
+    "    __asm__ volatile(\"shfl.sync.bfly.b32 %0, %1, %2, 31, 0xffffffff;\"\n"
+    "                     : \"=r\"(found) : \"r\"(x), \"r\"(step));\n"
+    "    return found;\n}\n"
+    "uint from_first(uint x, uint count)\n{\n    uint found, first = (uint)get_local_id(0) & 31u & ~(count - 1u);\n"
+    "    __asm__ volatile(\"shfl.sync.idx.b32 %0, %1, %2, 31, 0xffffffff;\"\n"
+    "                     : \"=r\"(found) : \"r\"(x), \"r\"(first));\n"
+    "    return found;\n}\n" OPENCL_PROBE(
+        "uint",
+        EXCHANGE_BODY("exchanged", "from_first", "32u", EXCHANGE_LOOP("exchanged", "32u")) EXCHANGE_WIDTH("32u"));
+static const char exchange_amd[] =
+    "#define WIDTH ((uint)__builtin_amdgcn_wavefrontsize())\n"
+    "#define FROM_LANE(x, lane) (uint)__builtin_amdgcn_ds_bpermute((int)((lane) * 4u), (int)(x))\n"
+    "#define MOVED(x, control) (uint)__builtin_amdgcn_mov_dpp((int)(x), control, 0xf, 0xf, true)\n"
+    "#define EXCHANGED(x, step) ((step) == 1 ? MOVED(x, 0xb1) : MOVED(x, 0x4e))\n"
+    "#define FROM_FIRST(x, count) ((count) == WIDTH ? (uint)__builtin_amdgcn_readfirstlane((int)(x)) : "
+    "FROM_LANE(x, i & (WIDTH - 1u) & ~((count) - 1u)))\n" OPENCL_PROBE(
+        "uint", EXCHANGE_BODY("EXCHANGED", "FROM_FIRST", "WIDTH",
+                              "    x += MOVED(x, 0x141);\n    x += MOVED(x, 0x140);\n"
+                              "    x += (uint)__builtin_amdgcn_ds_swizzle((int)x, 0x401f);\n"
+                              "    x += WIDTH > 32u ? FROM_LANE(x, i ^ 32u) : 0u;\n") EXCHANGE_WIDTH("WIDTH"));
+static const char exchange_glsl[] =
+    "#version 450\n#extension GL_KHR_shader_subgroup_shuffle : require\n"
+    "#define FROM_FIRST(x, count) subgroupShuffle(x, gl_SubgroupInvocationID & ~((count) - 1u))\n" GLSL_PROBE(
+        "uint", "uint", "uint", "",
+        EXCHANGE_BODY("subgroupShuffleXor", "FROM_FIRST", "gl_SubgroupSize",
+                      EXCHANGE_LOOP("subgroupShuffleXor", "gl_SubgroupSize")) "    c[i] = gl_SubgroupSize;\n");
+
 /* Matrix units: x is MATRIX_M by MATRIX_K and y MATRIX_K by MATRIX_N. The elements of x are those of a, and the
    elements of y those of a from its end backwards, each plus one; both repeat. They are small integers, whose products
    are exact. b = the elements of x y; if these are more than there are words, each word is the sum of every 256th

@@ -11,7 +11,7 @@
 #include "device/state.h"
 
 /* Raised when the probes change. */
-#define PROBES_VERSION 9
+#define PROBES_VERSION 10
 
 /* Without shaderc no GLSL compiles. The record's key contains this, so that other builds do not use the record of a
    build without shaderc. */
@@ -215,6 +215,53 @@ static void check_shuffle(const words *got, tuff_device_info *info)
     info->subgroup_shuffle = width > 0;
 }
 
+static bool wants_exchange(const tuff_device_info *info)
+{
+    return info->exchange_form == TUFF_EXCHANGE_KHR;
+}
+
+static bool wants_exchange_of_nvidia(const tuff_device_info *info)
+{
+    return info->exchange_form == TUFF_EXCHANGE_NVIDIA;
+}
+
+static bool wants_exchange_of_amd(const tuff_device_info *info)
+{
+    return info->exchange_form == TUFF_EXCHANGE_AMD;
+}
+
+/* Whether each item has the sum of `count` words of its block of lanes, and the first of them. */
+static bool are_exchanged(const words *got, const uint32_t *sums, const uint32_t *firsts, uint32_t count)
+{
+    for (uint32_t i = 0; i < ITEMS; i++) {
+        const uint32_t start = i - i % count;
+        uint32_t sum = 0;
+        for (uint32_t k = 0; k < count; k++)
+            sum += got->a[start + k];
+        if (sums[i] != sum || firsts[i] != got->a[start])
+            return false;
+    }
+    return true;
+}
+
+static void keep_exchange(bool proved, tuff_device_info *info)
+{
+    info->exchange_form = proved ? info->exchange_form : TUFF_EXCHANGE_NONE;
+    info->exchange_lanes = proved ? info->exchange_lanes : 0;
+}
+
+/* Kernels may rely on subgroups of neighbouring items, all of the width that was counted. */
+static void check_exchange(const words *got, tuff_device_info *info)
+{
+    const uint32_t width = got->c[0];
+    for (uint32_t i = 0; i < ITEMS; i++)
+        if (got->c[i] != width)
+            return;
+    if (width >= 4 && width <= ITEMS && ITEMS % width == 0 && are_exchanged(got, got->b, got->b + 2 * ITEMS, 4) &&
+        are_exchanged(got, got->b + ITEMS, got->b + 3 * ITEMS, width))
+        info->exchange_lanes = width;
+}
+
 /* Whether the output is the product of two blocks of small integers, which is exact; probes.h describes it. */
 static bool is_product(const words *got, const uint32_t shape[3])
 {
@@ -235,6 +282,9 @@ static const probe probes[] = {
     {"int64", int64_opencl, int64_glsl, 1, wants_int64, fill_distinct, check_int64},
     {"subgroups", subgroup_opencl, subgroup_glsl, 1, wants_subgroups, fill_distinct, check_subgroups},
     {"shuffles", shuffle_opencl, shuffle_glsl, 1, wants_shuffle, fill_distinct, check_shuffle},
+    {"exchange", exchange_opencl, exchange_glsl, 1, wants_exchange, fill_distinct, check_exchange},
+    {"exchange", exchange_nvidia, NULL, 1, wants_exchange_of_nvidia, fill_distinct, check_exchange},
+    {"exchange", exchange_amd, NULL, 1, wants_exchange_of_amd, fill_distinct, check_exchange},
 };
 enum { PROBE_COUNT = (int)(sizeof probes / sizeof probes[0]) };
 
@@ -304,10 +354,18 @@ static const char *text_of(const tuff_device *device, const probe *tested)
     return tuff__device_takes_glsl(device) ? tested->glsl : tested->opencl;
 }
 
-static tuff_status run_probe(tuff_device *device, const probe *tested, words *got)
+/* Lanes exchange registers in subgroups of a width that their kernels require. */
+static program_request request_probe(const tuff_device *device, const probe *tested, const tuff_device_info *claims)
+{
+    program_request request = request_of(text_of(device, tested), ITEMS);
+    request.subgroup_size = tested->is_wanted == wants_exchange ? claims->exchange_lanes : 0;
+    return request;
+}
+
+static tuff_status run_probe(tuff_device *device, const probe *tested, const tuff_device_info *claims, words *got)
 {
     bool ran;
-    const program_request request = request_of(text_of(device, tested), ITEMS);
+    const program_request request = request_probe(device, tested, claims);
     tested->fill(got->a);
     TRY(run_text(device, tested->name, &request, tested->groups, (blob){got->a, BYTES}, got, &ran));
     if (ran)
@@ -401,7 +459,7 @@ static void prepare_first(tuff_device *device, const tuff_device_info *claims, p
 {
     for (int i = 0; i < PROBE_COUNT; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(claims))
-            self->requests[self->count++] = request_of(text_of(device, &probes[i]), ITEMS);
+            self->requests[self->count++] = request_probe(device, &probes[i], claims);
     for (int i = 0; i < BLOCKS_PER_DTYPE && claims->cooperative_matrix != TUFF_MATRIX_NONE; i++)
         add_block(device, claimed_block(device, claims, false, i), self);
     prepare(device, self);
@@ -574,9 +632,11 @@ static tuff_status run_probes(tuff_device *device)
     if (status == TUFF_OK)
         prepare_first(device, &claims, programs);
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
+    info->exchange_lanes = 0;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(&claims))
-            status = run_probe(device, &probes[i], got);
+            status = run_probe(device, &probes[i], &claims, got);
+    keep_exchange(info->exchange_lanes == claims.exchange_lanes, info);
     if (status == TUFF_OK)
         status = prove_matrices(device, &claims, programs, got);
     if (programs)
@@ -590,10 +650,11 @@ static tuff_status run_probes(tuff_device *device)
 
 /* The record: one byte per result, in the order of encode_record (the width of a subgroup fits into a byte), then the
    loop limit, little-endian. */
-enum { FLAGS_END = 13, RECORD_SIZE = FLAGS_END + 4 };
+enum { FLAGS_END = 14, RECORD_SIZE = FLAGS_END + 4 };
 
 /* The index of the byte for groups that share matrix units, which has a bit for each size and dtype. */
 enum { GROUPS_BYTE = 12, GROUPS_BITS = 15 };
+enum { EXCHANGE_BYTE = 13 };
 
 /* The index of the matrix units' byte, and its values: proved, or why not. 0: the driver offers none that tuff can use,
    and itself reports why. */
@@ -635,7 +696,8 @@ static void encode_record(const tuff_device_info *info, unsigned char *record)
                                               encode_matrix_state(info),
                                               info->matrix_bf16,
                                               info->matrix_warpgroup != 0,
-                                              encode_groups(info)};
+                                              encode_groups(info),
+                                              info->exchange_form != TUFF_EXCHANGE_NONE};
     memcpy(record, bytes, sizeof bytes);
     for (int i = 0; i < RECORD_SIZE - FLAGS_END; i++)
         record[FLAGS_END + i] = (unsigned char)(info->loop_limit >> 8 * i & 0xff);
@@ -668,6 +730,7 @@ static bool decode_record(blob record, tuff_device_info *info)
     const uint32_t proved = info->cooperative_matrix > 0 ? bytes[GROUPS_BYTE] : 0;
     info->matrix_group_sizes &= proved % 4 * SMALL_GROUP;
     info->matrix_group_sizes_bf16 &= info->matrix_bf16 ? proved / 4 * SMALL_GROUP : 0;
+    keep_exchange(bytes[EXCHANGE_BYTE], info);
     info->narrow_storage = info->proved_narrow_storage;
     info->proved = true;
     return true;

@@ -67,6 +67,7 @@ tuff_status tuff__launch_assemble(const launch_list *list, launch *kernel, char 
                                 .row_steps = kernel->row_steps,
                                 .prefetches = kernel->prefetches,
                                 .subgroup_size = kernel->subgroup_size,
+                                .exchange_form = kernel->exchange_form,
                                 .cooperative = kernel->cooperative,
                                 .pairs = kernel->pairs,
                                 .defines = kernel->defines,

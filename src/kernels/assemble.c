@@ -388,6 +388,8 @@ static tuff_status compose(const expansion *self, text *out)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.glsl"));
     if (!request->glsl && request->vec > 4 && uses.halves_stored && !request->aligned)
         tuff__text_add(out, "%s", tuff__kernel_text("narrow_vectors.cl"));
+    if (request->exchange_form > 0)
+        tuff__text_add(out, "%s", tuff__kernel_text(request->glsl ? "exchange.glsl" : "exchange.cl"));
     if (request->cooperative > 0)
         TRY(add_matrix_units(request, out));
     if (request->aligned && !request->glsl)

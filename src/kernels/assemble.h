@@ -22,6 +22,7 @@ typedef struct assembly_request {
     int row_steps;     /* row shared by lanes: vectors that each lane keeps in registers; 0: too many */
     bool prefetches;   /* row body: prefetches the next row while one is computed */
     uint32_t subgroup_size; /* width required by a body that shuffles; else 0 */
+    uint32_t exchange_form; /* a tuff_exchange_form: lanes read each other's registers as exchange.cl says; else 0 */
     uint32_t cooperative;   /* form of matrix units that the body uses, a tuff_matrix_units; else 0 */
     bool pairs;             /* loads eight 16-bit elements at multiples of eight at once, as LOADP; vec is 4 */
     const char *defines;    /* the tunables, as #define lines; may be NULL */

@@ -596,6 +596,8 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
     assert_int_equal(a.matrix_warpgroup, b.matrix_warpgroup);
     assert_int_equal(a.matrix_group_sizes, b.matrix_group_sizes);
     assert_int_equal(a.matrix_group_sizes_bf16, b.matrix_group_sizes_bf16);
+    assert_int_equal(a.exchange_form, b.exchange_form);
+    assert_int_equal(a.exchange_lanes, b.exchange_lanes);
     assert_int_equal(a.loop_limit, b.loop_limit);
 }
 
@@ -603,7 +605,7 @@ static void expect_same_proofs(tuff_device_info a, tuff_device_info b)
    wrong. */
 static void check_record(const char *selector, const tuff_device_info *claims)
 {
-    enum { RECORD_SIZE = 17 };
+    enum { RECORD_SIZE = 18 };
     char path[512];
     forget_cache_files(".device");
     tuff_device_info proved = open_and_describe(selector);
@@ -640,6 +642,7 @@ static void check_record(const char *selector, const tuff_device_info *claims)
     assert_int_equal(granted.int64, claims->int64);
     assert_int_equal(granted.subgroup_shuffle, claims->subgroup_shuffle);
     assert_int_equal(granted.cooperative_matrix, claims->cooperative_matrix);
+    assert_int_equal(granted.exchange_form, claims->exchange_form);
     assert_int_equal(granted.matrix_group_sizes, 0);
     assert_int_equal(granted.matrix_group_sizes_bf16, 0);
     free(entry.data);

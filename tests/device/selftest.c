@@ -14,7 +14,7 @@
 #include "device/state.h"
 #include "each_device.h"
 
-typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, SHUFFLES, PROBE_COUNT } probe_kind;
+typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, EXCHANGE, SHUFFLES, PROBE_COUNT } probe_kind;
 
 /* Identifies a probe by a part of its text, in either language. */
 static probe_kind kind_of(const char *text)
@@ -22,6 +22,7 @@ static probe_kind kind_of(const char *text)
     static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
                                                       {"uchar", "uint8_t"},     {"half x", "float16"},
                                                       {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
+                                                      {"FROM_FIRST", "FROM_FIRST"},
                                                       {"_shuffle(", "Shuffle("}};
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
@@ -87,6 +88,13 @@ static void claim_more_lanes(uint32_t *words, size_t count)
         words[i] *= 2;
 }
 
+/* Only lanes of the last words, which are read from the first lane of a subgroup. */
+static void lose_first_lanes(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[255] ^= 4;
+}
+
 typedef struct lie {
     const char *name;
     probe_kind kind;
@@ -115,6 +123,10 @@ static const lie lies[] = {
     {"too many lanes", SUBGROUPS, claim_more_lanes, FIELD(proved_subgroup_size)},
     {"lanes apart", SUBGROUPS, change_last_item, FIELD(proved_subgroup_size)},
     {"no subgroup kernel", SUBGROUPS, NULL, FIELD(proved_subgroup_size)},
+    {"a lane's sum wrong", EXCHANGE, change_last_item, FIELD(exchange_lanes)},
+    {"the first lane not read", EXCHANGE, lose_first_lanes, FIELD(exchange_lanes)},
+    {"other lanes counted", EXCHANGE, claim_more_lanes, FIELD(exchange_lanes)},
+    {"no exchange kernel", EXCHANGE, NULL, FIELD(exchange_lanes)},
     {"a lane shuffled wrongly", SHUFFLES, change_last_item, FIELD(subgroup_shuffle)},
     {"no shuffle kernel", SHUFFLES, NULL, FIELD(subgroup_shuffle)},
 };
@@ -182,6 +194,10 @@ static bool value_of(const tuff_device_info *info, size_t field)
 {
     if (field == FIELD(proved_subgroup_size))
         return info->proved_subgroup_size > 0;
+    if (field == FIELD(exchange_lanes)) {
+        assert_true((info->exchange_lanes > 0) == (info->exchange_form != TUFF_EXCHANGE_NONE));
+        return info->exchange_lanes > 0;
+    }
     return *(const bool *)((const char *)info + field);
 }
 
@@ -199,6 +215,8 @@ static bool concerns(probe_kind kind, size_t field)
         return field == FIELD(half_arithmetic);
     case INT64:
         return field == FIELD(int64);
+    case EXCHANGE:
+        return field == FIELD(exchange_lanes);
     case SHUFFLES:
         return field == FIELD(subgroup_shuffle);
     case SUBGROUPS:

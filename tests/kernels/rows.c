@@ -1,17 +1,21 @@
 /* Row kernels with additional work: columns summed along the way, prefetched rows, and results that bypass the
    caches. */
+#define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "configured_plan.h"
+#include "device/state.h"
 #include "differential.h"
 #include "each_device.h"
+#include "gpu_description.h"
 #include "small_plans.h"
 #include "tuff/profile.h"
 
@@ -126,6 +130,148 @@ static void shared_rows_are_right(tuff_device *device)
         leave_out_device("no graph was drawn for it");
 }
 
+/* A GPU whose lanes read each other's registers. Local memory emulates that: the driver gets EXCHANGE and FROM_FIRST of
+   exchange.cl and exchange.glsl in other words, or AMD's instructions. */
+typedef struct exchange_case {
+    uint32_t form, lanes;
+    bool glsl;
+} exchange_case;
+
+static const exchange_case exchange_cases[] = {
+    {TUFF_EXCHANGE_KHR, 8, true},      {TUFF_EXCHANGE_KHR, 32, true},  {TUFF_EXCHANGE_KHR, 64, true},
+    {TUFF_EXCHANGE_KHR, 16, false},    {TUFF_EXCHANGE_AMD, 32, false}, {TUFF_EXCHANGE_AMD, 64, false},
+    {TUFF_EXCHANGE_NVIDIA, 32, false},
+};
+enum { EXCHANGE_CASES = sizeof exchange_cases / sizeof *exchange_cases };
+
+static const driver *plain_driver;
+static const exchange_case *emulated_case;
+static _Atomic int exchanging_kernels;
+
+static const char cells_opencl[] =
+    "float from_cell(__local float *cells, float x, uint lane)\n{\n"
+    "    barrier(CLK_LOCAL_MEM_FENCE);\n    cells[get_local_id(0)] = x;\n    barrier(CLK_LOCAL_MEM_FENCE);\n"
+    "    return cells[lane];\n}\n";
+static const char exchange_opencl[] =
+    "#define EXCHANGE(x, step) from_cell(cells, x, LANE ^ (uint)(step))\n"
+    "#define FROM_FIRST(x, count) from_cell(cells, x, LANE & ~((uint)(count) - 1u))\n";
+/* Permutations by control word, and lanes by byte address within the subgroup, as LLVM documents them. */
+static const char exchange_amd[] =
+    "uint dpp_lane(uint lane, uint control)\n{\n"
+    "    if (control < 0x100u)\n        return (lane & ~3u) + (control >> 2u * (lane & 3u) & 3u);\n"
+    "    return control == 0x140u ? lane ^ 15u : control == 0x141u ? lane ^ 7u : 0u;\n}\n"
+    "uint swizzle_lane(uint lane, uint pattern)\n{\n"
+    "    return (lane & ~31u) | (((lane & 31u & (pattern & 31u)) | (pattern >> 5 & 31u)) ^ (pattern >> 10 & 31u));\n}\n"
+    "#define INT_FROM(x, lane) as_int(from_cell(cells, as_float(x), lane))\n"
+    "#define __builtin_amdgcn_mov_dpp(x, control, rows, banks, bound) INT_FROM(x, dpp_lane(LANE, control))\n"
+    "#define __builtin_amdgcn_ds_swizzle(x, pattern) INT_FROM(x, swizzle_lane(LANE, pattern))\n"
+    "#define __builtin_amdgcn_ds_bpermute(address, x) INT_FROM(x, (LANE & ~(EXCHANGE_LANES - 1u)) + (uint)(address) / "
+    "4u % EXCHANGE_LANES)\n"
+    "#define __builtin_amdgcn_readfirstlane(x) INT_FROM(x, LANE & ~(EXCHANGE_LANES - 1u))\n";
+static const char exchange_glsl[] =
+    "shared float cells[LOCAL_SIZE];\n"
+    "float from_cell(float x, uint lane)\n{\n"
+    "    barrier();\n    cells[gl_LocalInvocationID.x] = x;\n    barrier();\n    return cells[lane];\n}\n"
+    "#undef EXCHANGE\n#undef FROM_FIRST\n"
+    "#define EXCHANGE(x, step) from_cell(x, LANE ^ uint(step))\n"
+    "#define FROM_FIRST(x, count) from_cell(x, LANE & ~(uint(count) - 1u))\n";
+
+/* Returns the text with `added` in front of the first `mark`; the caller frees it. */
+static char *with_text(const char *source, const char *mark, const char *added)
+{
+    const char *found = strstr(source, mark);
+    assert_non_null(found);
+    const size_t before = (size_t)(found - source), size = strlen(source) + strlen(added) + 1;
+    char *made = malloc(size);
+    assert_non_null(made);
+    (void)snprintf(made, size, "%.*s%s%s", (int)before, source, added, found);
+    return made;
+}
+
+static char *emulated_text(const char *source)
+{
+    static const char extension[] = "#extension GL_KHR_shader_subgroup_shuffle";
+    if (emulated_case->glsl) {
+        char *made = with_text(source, "#define BLOCK 128", exchange_glsl);
+        memcpy(strstr(made, extension), "//", 2);
+        return made;
+    }
+    char emulation[sizeof cells_opencl + sizeof exchange_amd];
+    (void)snprintf(emulation, sizeof emulation, "%s%s", cells_opencl,
+                   emulated_case->form == TUFF_EXCHANGE_AMD ? exchange_amd : exchange_opencl);
+    char *prepared = with_text(source, "// How the lanes of a subgroup", emulation);
+    char *made = with_text(prepared, "    __local float lanes", "    __local float cells[LOCAL_SIZE];\n");
+    free(prepared);
+    char *attribute = strstr(made, "__attribute__((intel_reqd_sub_group_size(SUBGROUP_WIDTH)))");
+    if (attribute)
+        memcpy(attribute, "//", 2);
+    return made;
+}
+
+static tuff_status create_emulating(driver_device *device, const program_request *request, blob cached, blob *made,
+                                    driver_program **out)
+{
+    program_request changed = *request;
+    if (!strstr(request->text, "#define EXCHANGE_LANES"))
+        return plain_driver->program_create(device, request, cached, made, out);
+    char *emulation = emulated_text(request->text);
+    changed.text = emulation;
+    changed.subgroup_size = 0;
+    exchanging_kernels++;
+    const tuff_status status = plain_driver->program_create(device, &changed, (blob){0}, made, out);
+    free(emulation);
+    return status;
+}
+
+/* Takes what was proved of the device, or the case. */
+static void describe_exchange(tuff_device *device, const exchange_case *one, const tuff_device_info *proved)
+{
+    tuff_device_info as;
+    describe_as_gpu(device);
+    as = *tuff__device_info(device);
+    as.exchange_form = one ? one->form : proved->exchange_form;
+    as.exchange_lanes = one ? one->lanes : proved->exchange_lanes;
+    as.compute_units = 2; /* which few rows fill, so that a group has several */
+    as.loop_limit = proved->loop_limit;
+    tuff__device_override_info(device, &as);
+}
+
+static void run_shared_graph(tuff_device *device, int index)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    differential graph;
+    differential_create(&graph, shared_graphs[index].name, build_rows, &shared_graphs[index], (uint64_t)index);
+    assert_int_equal(differential_run(&graph, device, &local), 0);
+    differential_destroy(&graph);
+}
+
+static void exchanged_rows_are_right(tuff_device *device)
+{
+    const tuff_device_info before = *tuff__device_info(device);
+    driver emulating = *device->driver;
+    plain_driver = device->driver;
+    emulating.program_create = create_emulating;
+    assert_int_equal(setenv("TUFF_CACHE_DIR", "", 1), 0);
+    for (int i = 0; i < EXCHANGE_CASES; i++) {
+        emulated_case = &exchange_cases[i];
+        if (emulated_case->glsl != tuff__device_takes_glsl(device))
+            continue;
+        describe_exchange(device, emulated_case, &before);
+        device->driver = &emulating;
+        exchanging_kernels = 0;
+        for (int k = 0; k < SHARED_GRAPHS; k++)
+            if (is_drawn_for_device_per_api(device, k + i))
+                run_shared_graph(device, k);
+        assert_true(exchanging_kernels > 0);
+        device->driver = plain_driver;
+    }
+    describe_exchange(device, NULL, &before);
+    for (int k = 0; k < SHARED_GRAPHS && before.exchange_form != TUFF_EXCHANGE_NONE; k++)
+        run_shared_graph(device, k);
+    tuff__device_override_info(device, &before);
+    assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
 /* Only the sums of blocks remain for column tasks. */
 static void columns_join_rows(tuff_device *device)
 {
@@ -222,6 +368,12 @@ static void shared_rows_are_right_on_all_drivers(void **state)
     for_each_driver(shared_rows_are_right);
 }
 
+static void exchanged_rows_are_right_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(exchanged_rows_are_right);
+}
+
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
@@ -240,6 +392,7 @@ int main(void)
         cmocka_unit_test(columns_of_rows_are_right_on_all_drivers),
         cmocka_unit_test(kept_rows_need_registers_on_all_drivers),
         cmocka_unit_test(shared_rows_are_right_on_all_drivers),
+        cmocka_unit_test(exchanged_rows_are_right_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),
     };

@@ -14,6 +14,7 @@ void describe_as_gpu(tuff_device *device)
     as.loop_limit = 0;
     as.max_binding = (uint64_t)1 << 30;
     as.subgroup_size = as.proved_subgroup_size = 32;
+    as.exchange_form = TUFF_EXCHANGE_NONE, as.exchange_lanes = 0; /* the driver's subgroups may have another width */
     as.subgroup_shuffle = as.narrow_storage = as.proved_narrow_storage = true;
     as.cooperative_matrix = tuff__device_takes_glsl(device) ? TUFF_MATRIX_KHR : TUFF_MATRIX_NVIDIA;
     as.matrix_shape[0] = as.matrix_shape[1] = as.matrix_shape[2] = 16;

@@ -44,6 +44,10 @@ void override_gpu(tuff_device *device, int vendor)
     fake.local_memory_size = facts->id == NVIDIA ? 49152 : 65536;
     fake.proved_subgroup_size = fake.subgroup_size = facts->width;
     fake.subgroup_shuffle = true;
+    fake.exchange_form = glsl || facts->id == INTEL ? TUFF_EXCHANGE_KHR
+                         : facts->id == NVIDIA      ? TUFF_EXCHANGE_NVIDIA
+                                                    : TUFF_EXCHANGE_AMD;
+    fake.exchange_lanes = facts->width;
     fake.cooperative_matrix = facts->units[glsl];
     memcpy(fake.matrix_shape, glsl ? facts->glsl_shape : facts->opencl_shape, sizeof fake.matrix_shape);
     fake.matrix_lanes = glsl ? 0 : facts->lanes;

@@ -39,6 +39,7 @@ typedef struct launch {
     int64_t unrolled;       /* values computed in the epilogue of a register tile, which is fully unrolled */
     bool prefetches;        /* see assemble.h */
     uint32_t subgroup_size; /* width that the body requires; 0: any */
+    uint32_t exchange_form; /* see assemble.h */
     register_count registers; /* the text has FEW_REGISTERS or MANY_REGISTERS, too */
     uint32_t cooperative;   /* form of the matrix units, a tuff_matrix_units; 0: none */
     bool pairs;             /* see assemble.h */

@@ -24,7 +24,9 @@ double tuff__loops_row(const launch *kernel)
     const double vectors = kernel->vec > 1 ? quotient(columns, kernel->vec) : 0, rest = columns - vectors * kernel->vec;
     const double run = block_steps(divide_up(vectors, lanes)) + block_steps(divide_up(rest, lanes));
     const double joined = local ? defined(kernel, "JOINED") : 1;
-    const double joins = local ? (loop(lanes / joined, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
+    const double exchanged = kernel->exchange_form > 0 ? defined(kernel, "EXCHANGE_LANES") : 1;
+    const double joins =
+        local ? (loop(lanes / joined / exchanged, 0) + loop(joined, 0)) * kernel->chain.reduction_count : 0;
     return loop(divide_up(rows, at_once), tuff__chain_pass_count(&kernel->chain) * loop(runs, run) + joins);
 }
 

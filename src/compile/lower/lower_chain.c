@@ -1,5 +1,6 @@
 /* Launches of elementwise and reducing chains: their body, and its vectors, tiles and groups. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/checked.h"
 #include "compile/lower/lower.h"
@@ -230,6 +231,34 @@ static int rows_of_group(const launch_list *list, const launch *kernel, int64_t 
     return group_rows;
 }
 
+/* Makes the lanes of a subgroup combine their results in registers, if the self-test proved that they can, whole
+   subgroups make up the group, and each row has whole subgroups or an equal part of one. Writes what the body must know
+   to `macros`. */
+static void exchange_registers(const launch_list *list, launch *kernel, int group_rows, char *macros, size_t size)
+{
+    const tuff_device_info *info = list->policy.target.info;
+    const uint32_t lanes = info->exchange_lanes, row_lanes = kernel->local_size / (uint32_t)group_rows;
+    if (!tuff__tunable_value(&list->policy, TUNABLE_row_local_exchange) || info->exchange_form == TUFF_EXCHANGE_NONE ||
+        lanes == 0 || kernel->local_size % lanes != 0 || (row_lanes % lanes != 0 && lanes % row_lanes != 0))
+        return;
+    kernel->exchange_form = info->exchange_form;
+    kernel->subgroup_size = info->exchange_form == TUFF_EXCHANGE_KHR ? lanes : 0; /* the others have a single width */
+    snprintf(macros, size, "#define EXCHANGE_FORM %u\n#define EXCHANGE_LANES %u\n", (unsigned)info->exchange_form,
+             (unsigned)lanes);
+}
+
+static void write_local_row(const launch_list *list, launch *kernel, int group_rows)
+{
+    const size_t used = strlen(kernel->defines);
+    char exchange[80] = "";
+    exchange_registers(list, kernel, group_rows, exchange, sizeof exchange);
+    snprintf(kernel->defines + used, sizeof kernel->defines - used,
+             "%s#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n%s",
+             kernel->row_steps > 0 ? "#define MANY_VALUES\n" : "", kernel->row_steps, group_rows,
+             group_rows > 1 || kernel->exchange_form != TUFF_EXCHANGE_NONE ? 1 : joined_lanes(kernel->local_size),
+             exchange);
+}
+
 static void lower_row(launch_list *list, launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
@@ -254,14 +283,10 @@ static void lower_row(launch_list *list, launch *kernel)
     const bool hints = list->policy.target.has_memory_hints;
     const int64_t prefetched = hints ? tuff__tunable_value(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
     kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
-    const int used = snprintf(kernel->defines, sizeof kernel->defines,
-                              "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
-                              columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
+    snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
+             columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
     if (local)
-        snprintf(kernel->defines + used, sizeof kernel->defines - (size_t)used,
-                 "%s#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n",
-                 kernel->row_steps > 0 ? "#define MANY_VALUES\n" : "", kernel->row_steps, group_rows,
-                 group_rows > 1 ? 1 : joined_lanes(kernel->local_size));
+        write_local_row(list, kernel, group_rows);
     tuff__set_parameters(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(list, kernel);

@@ -19,6 +19,10 @@ enum {
     SPILL_MEM_SIZE_INTEL = 0x4109
 };
 
+/* Lanes that read each other's registers where kernels choose the width of their subgroups. In wider ones Intel's
+   compiler has fewer registers for a lane, and spills. probes.h has the same number. */
+enum { EXCHANGE_LANES = 16 };
+
 bool tuff__cl_has_extension(const char *extensions, const char *name)
 {
     size_t length = strlen(name);
@@ -131,6 +135,23 @@ static void claim_matrices(cl_device_id id, const char *extensions, tuff_device_
         info->matrix_shape[1] = info->matrix_lanes = info->min_subgroup_size;
 }
 
+/* Returns how the lanes of a subgroup may read each other's registers here, which the self-test must prove. NVIDIA's
+   and AMD's drivers lack cl_khr_subgroup_shuffle, but their compilers take the instructions. Where that extension is
+   used, the compiler chooses the width of each kernel, so that kernels must be able to require one. */
+static uint32_t find_exchange_form(const char *extensions, const tuff_device_info *info)
+{
+    const bool is_gpu = info->device_class != TUFF_DEVICE_CPU;
+    if (is_gpu && info->subgroup_size == 32 && tuff__cl_has_extension(extensions, "cl_nv_device_attribute_query"))
+        return TUFF_EXCHANGE_NVIDIA;
+    if (is_gpu && (info->subgroup_size == 32 || info->subgroup_size == 64) &&
+        tuff__cl_has_extension(extensions, "cl_amd_device_attribute_query"))
+        return TUFF_EXCHANGE_AMD;
+    return info->subgroup_shuffle && info->min_subgroup_size > 0 && info->min_subgroup_size <= EXCHANGE_LANES &&
+                   info->max_subgroup_size >= EXCHANGE_LANES
+               ? TUFF_EXCHANGE_KHR
+               : TUFF_EXCHANGE_NONE;
+}
+
 tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
 {
     char profile[32] = "";
@@ -157,6 +178,10 @@ tuff_status tuff__cl_describe_vendor(cl_device_id id, tuff_device_info *info)
     info->int64 = strcmp(profile, "FULL_PROFILE") == 0 || tuff__cl_has_extension(extensions, "cles_khr_int64");
     info->subgroup_size = subgroup_size(id, extensions, info);
     info->subgroup_shuffle = info->subgroup_size > 0 && tuff__cl_has_extension(extensions, "cl_khr_subgroup_shuffle");
+    info->exchange_form = find_exchange_form(extensions, info);
+    info->exchange_lanes = info->exchange_form == TUFF_EXCHANGE_NONE  ? 0
+                           : info->exchange_form == TUFF_EXCHANGE_KHR ? EXCHANGE_LANES
+                                                                      : info->subgroup_size;
     info->watchdog = find_watchdog(id, extensions, type);
     info->memory_available = reports_free_memory(extensions, type) ? tuff__cl_free_memory(id).all : 0;
     info->local_is_global = local_type == CL_GLOBAL && info->device_class != TUFF_DEVICE_CPU;

@@ -426,6 +426,22 @@ static bool has_subgroups(const VkPhysicalDeviceSubgroupProperties *subgroup)
            (subgroup->supportedOperations & needed) == needed;
 }
 
+/* Claims that lanes can read each other's registers, which the self-test must prove, if kernels can require the width
+   of their subgroups, and full ones, for the largest groups that use it. Intel's compilers have more registers for a
+   lane in subgroups of 16 than in wider ones. */
+static void claim_exchange(const vulkan_physical *physical, tuff_device_info *info)
+{
+    enum { LANES = 16, LARGEST_GROUP = 256 };
+    const uint32_t least = info->min_subgroup_size, most = info->max_subgroup_size;
+    const uint32_t lanes = least <= LANES && most >= LANES ? LANES : info->subgroup_size;
+    if (!info->subgroup_shuffle || least == 0 || lanes < least || lanes > most ||
+        !physical->subgroup_control.computeFullSubgroups ||
+        (uint64_t)lanes * physical->subgroup_sizes.maxComputeWorkgroupSubgroups < LARGEST_GROUP)
+        return;
+    info->exchange_form = TUFF_EXCHANGE_KHR;
+    info->exchange_lanes = lanes;
+}
+
 static void describe_matrices(const vulkan_physical *physical, tuff_device_info *info)
 {
     const vulkan_matrices *units = &physical->units;
@@ -462,6 +478,7 @@ void tuff__vulkan_describe(const vulkan_physical *physical, tuff_device_info *in
     info->subgroup_size = has_subgroups(&physical->subgroup) ? physical->subgroup.subgroupSize : 0;
     info->subgroup_shuffle =
         info->subgroup_size > 0 && physical->subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    claim_exchange(physical, info);
     info->narrow_storage = physical->storage16.storageBuffer16BitAccess && physical->storage8.storageBuffer8BitAccess;
     info->half_arithmetic = physical->arithmetic.shaderFloat16;
     info->int64 = physical->features.features.shaderInt64;
