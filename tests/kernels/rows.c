@@ -15,8 +15,8 @@
 #include "device/state.h"
 #include "differential.h"
 #include "each_device.h"
-#include "gpu_description.h"
 #include "small_plans.h"
+#include "kernels/config.h"
 #include "tuff/profile.h"
 
 typedef struct row_graph {
@@ -223,17 +223,14 @@ static tuff_status create_emulating(driver_device *device, const program_request
     return status;
 }
 
-/* Takes what was proved of the device, or the case. */
-static void describe_exchange(tuff_device *device, const exchange_case *one, const tuff_device_info *proved)
+/* Describes the device as a GPU that exchanges registers as the case says. */
+static void describe_exchange(tuff_device *device, uint32_t form, uint32_t lanes)
 {
-    tuff_device_info as;
-    describe_as_gpu(device);
-    as = *tuff__device_info(device);
-    as.exchange_form = one ? one->form : proved->exchange_form;
-    as.exchange_lanes = one ? one->lanes : proved->exchange_lanes;
-    as.compute_units = 2; /* which few rows fill, so that a group has several */
-    as.loop_limit = proved->loop_limit;
-    tuff__device_override_info(device, &as);
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
+    device->info.exchange_form = form;
+    device->info.exchange_lanes = lanes;
+    device->info.compute_units = 2; /* which few rows fill, so that a group has several */
 }
 
 static void run_shared_graph(tuff_device *device, int index)
@@ -256,7 +253,7 @@ static void exchanged_rows_are_right(tuff_device *device)
         emulated_case = &exchange_cases[i];
         if (emulated_case->glsl != tuff__device_takes_glsl(device))
             continue;
-        describe_exchange(device, emulated_case, &before);
+        describe_exchange(device, emulated_case->form, emulated_case->lanes);
         device->driver = &emulating;
         exchanging_kernels = 0;
         for (int k = 0; k < SHARED_GRAPHS; k++)
@@ -265,11 +262,45 @@ static void exchanged_rows_are_right(tuff_device *device)
         assert_true(exchanging_kernels > 0);
         device->driver = plain_driver;
     }
-    describe_exchange(device, NULL, &before);
+    describe_exchange(device, before.exchange_form, before.exchange_lanes);
     for (int k = 0; k < SHARED_GRAPHS && before.exchange_form != TUFF_EXCHANGE_NONE; k++)
         run_shared_graph(device, k);
-    tuff__device_override_info(device, &before);
+    device->info = before;
     assert_int_equal(setenv("TUFF_CACHE_DIR", cache_folder(), 1), 0);
+}
+
+/* Whether 32 lanes exchange registers in groups of this size, of which each has several rows if there are many. */
+static bool exchanges(tuff_device *device, int group_size, int64_t rows)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    tune_config config = {0};
+    tuff__config_set(&config, TUNABLE_row_local_local_size, group_size);
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    tuff_output(graph, "y", tuff_softmax(tuff_input(graph, "x", TUFF_F32, TUFF_SHAPE(rows, 64)), -1));
+    tuff_plan *plan = lower_configured(graph, &local, TASK_ROW, &config);
+    assert_non_null(plan);
+    assert_true(uses_kernel(plan, "row_local", "#define GROUP_ROWS 1\n") == (rows == 1));
+    const bool found = uses_kernel(plan, "row_local", "#define EXCHANGE_LANES 32\n");
+    destroy_plan(plan, graph);
+    return found;
+}
+
+/* Whole subgroups make up a group, and whole subgroups or an equal part of one a row; otherwise local memory combines
+   all results, as it does without a proof. */
+static void only_whole_subgroups_exchange(tuff_device *device)
+{
+    const tuff_device_info before = *tuff__device_info(device);
+    describe_exchange(device, TUFF_EXCHANGE_KHR, 32);
+    assert_true(exchanges(device, 64, 1));
+    assert_true(exchanges(device, 96, 1));
+    assert_true(exchanges(device, 64, 4096));
+    assert_false(exchanges(device, 16, 1));
+    assert_false(exchanges(device, 48, 1));
+    assert_false(exchanges(device, 96, 4096));
+    describe_exchange(device, TUFF_EXCHANGE_NONE, 0);
+    assert_false(exchanges(device, 64, 1));
+    device->info = before;
 }
 
 /* Only the sums of blocks remain for column tasks. */
@@ -374,6 +405,12 @@ static void exchanged_rows_are_right_on_all_drivers(void **state)
     for_each_driver(exchanged_rows_are_right);
 }
 
+static void only_whole_subgroups_exchange_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(only_whole_subgroups_exchange);
+}
+
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
@@ -393,6 +430,7 @@ int main(void)
         cmocka_unit_test(kept_rows_need_registers_on_all_drivers),
         cmocka_unit_test(shared_rows_are_right_on_all_drivers),
         cmocka_unit_test(exchanged_rows_are_right_on_all_drivers),
+        cmocka_unit_test(only_whole_subgroups_exchange_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),
     };

@@ -124,6 +124,8 @@ static void override_device(tuff_device *device)
     as.subgroup_size = as.proved_subgroup_size = 32;
     as.vector_width = 1;
     as.subgroup_shuffle = true;
+    as.exchange_form = TUFF_EXCHANGE_KHR;
+    as.exchange_lanes = 16;
     tuff__device_override_info(device, &as);
     add_lines(device, is_vulkan ? "vulkan-gpu" : "opencl-gpu");
 }

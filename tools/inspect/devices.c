@@ -96,8 +96,10 @@ static const char *subgroups_text(const tuff_device_info *info, char *buffer, si
 {
     if (info->proved_subgroup_size == 0)
         return "no subgroups";
-    snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
-             info->subgroup_shuffle ? " with shuffles" : "");
+    const int used = snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
+                              info->subgroup_shuffle ? " with shuffles" : "");
+    if (info->exchange_form != TUFF_EXCHANGE_NONE)
+        snprintf(buffer + used, size - (size_t)used, ", rows reduced in registers of %u lanes", info->exchange_lanes);
     return buffer;
 }
 
@@ -119,10 +121,9 @@ void inspect_print_device(const tuff_device_info *info, const char *reason)
         printf("  cannot be opened: %s\n", reason);
     else if (info->proved)
         printf("  proved: %s; barriers %s, 8 and 16-bit storage %s, NaNs kept %s, -0 kept %s, denormals %s\n",
-               subgroups_text(info, (char[48]){0}, 48),
-               info->proved_barrier ? "yes" : "no", info->proved_narrow_storage ? "yes" : "no",
-               info->proved_nan ? "yes" : "no", info->proved_negative_zero ? "yes" : "no",
-               info->proved_denormals ? "yes" : "no");
+               subgroups_text(info, (char[96]){0}, 96), info->proved_barrier ? "yes" : "no",
+               info->proved_narrow_storage ? "yes" : "no", info->proved_nan ? "yes" : "no",
+               info->proved_negative_zero ? "yes" : "no", info->proved_denormals ? "yes" : "no");
     else
         printf("  no self-test\n");
     if (info->loop_limit > 0)
@@ -194,7 +195,8 @@ static void print_json_row(const tuff_device_info *info, const device_features *
         print_json_flag("nan", info->proved_nan, ", ");
         print_json_flag("negative_zero", info->proved_negative_zero, ", ");
         print_json_flag("denormals", info->proved_denormals, ", ");
-        print_json_flag("shuffle", info->subgroup_shuffle, "}");
+        print_json_flag("shuffle", info->subgroup_shuffle, ", ");
+        printf("\"exchange_form\": %u, \"exchange_lanes\": %u}", info->exchange_form, info->exchange_lanes);
     } else {
         printf("null");
     }
