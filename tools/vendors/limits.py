@@ -47,9 +47,9 @@ FIGURES = tuple(Figure(*one) for one in (
     (ATTENTION, "*", "barriers", 6),
     (ATTENTION, "*", "scratch", 0),
     ("units_attention_*.attention_* units_gradients_*.attention_*", "*", "scratch", 0),
-    # Two barriers for each reduction of a row.
-    ("layer_norm.* softmax.* adamw.row_local", "*", "barriers", 4),
-    ("adamw.row_local.[23]", "*", "barriers", 2),
+    # One barrier for each reduction of a row.
+    ("layer_norm.* softmax.* adamw.row_local", "*", "barriers", 2),
+    ("adamw.row_local.[23]", "*", "barriers", 1),
     ("gelu*.map adamw.map*", "*", "barriers", 0),
     # Every element is read once, and moved in accesses of 16 bytes.
     ("layer_norm.row_local", "*", "fetched", 12),  # x, gain, bias
