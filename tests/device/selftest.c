@@ -19,10 +19,13 @@ typedef enum probe_kind { BARRIER, FLOATS, NARROW, HALF, INT64, SUBGROUPS, EXCHA
 /* Identifies a probe by a part of its text, in either language. */
 static probe_kind kind_of(const char *text)
 {
-    static const char *const marks[PROBE_COUNT][2] = {{"tile", "tile"},         {"a[62]", "a[62]"},
-                                                      {"uchar", "uint8_t"},     {"half x", "float16"},
-                                                      {"ulong", "uint64_t"},    {"reduce_min", "subgroupMin"},
-                                                      {"FROM_FIRST", "FROM_FIRST"},
+    static const char *const marks[PROBE_COUNT][2] = {{"tile[", "tile["},
+                                                      {"a[62]", "a[62]"},
+                                                      {"uchar", "uint8_t"},
+                                                      {"half x", "float16"},
+                                                      {"ulong", "uint64_t"},
+                                                      {"reduce_min", "subgroupMin"},
+                                                      {"uint x = a[i]", "uint x = a[i]"},
                                                       {"_shuffle(", "Shuffle("}};
     for (int kind = 0; kind < PROBE_COUNT; kind++)
         if (strstr(text, marks[kind][0]) || strstr(text, marks[kind][1]))
@@ -88,6 +91,20 @@ static void claim_more_lanes(uint32_t *words, size_t count)
         words[i] *= 2;
 }
 
+/* Only sums of a subgroup. */
+static void change_a_sum(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[127] ^= 4;
+}
+
+/* Only what is read from the first of four lanes. */
+static void lose_first_of_four(uint32_t *words, size_t count)
+{
+    (void)count;
+    words[191] ^= 4;
+}
+
 /* Only lanes of the last words, which are read from the first lane of a subgroup. */
 static void lose_first_lanes(uint32_t *words, size_t count)
 {
@@ -123,7 +140,8 @@ static const lie lies[] = {
     {"too many lanes", SUBGROUPS, claim_more_lanes, FIELD(proved_subgroup_size)},
     {"lanes apart", SUBGROUPS, change_last_item, FIELD(proved_subgroup_size)},
     {"no subgroup kernel", SUBGROUPS, NULL, FIELD(proved_subgroup_size)},
-    {"a lane's sum wrong", EXCHANGE, change_last_item, FIELD(exchange_lanes)},
+    {"a lane's sum wrong", EXCHANGE, change_a_sum, FIELD(exchange_lanes)},
+    {"the first of four not read", EXCHANGE, lose_first_of_four, FIELD(exchange_lanes)},
     {"the first lane not read", EXCHANGE, lose_first_lanes, FIELD(exchange_lanes)},
     {"other lanes counted", EXCHANGE, claim_more_lanes, FIELD(exchange_lanes)},
     {"no exchange kernel", EXCHANGE, NULL, FIELD(exchange_lanes)},

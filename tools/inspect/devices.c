@@ -94,10 +94,10 @@ static void print_vendor_details(const tuff_device_info *info)
 
 static const char *subgroups_text(const tuff_device_info *info, char *buffer, size_t size)
 {
-    if (info->proved_subgroup_size == 0)
-        return "no subgroups";
-    const int used = snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
-                              info->subgroup_shuffle ? " with shuffles" : "");
+    int used = snprintf(buffer, size, "no subgroups");
+    if (info->proved_subgroup_size > 0)
+        used = snprintf(buffer, size, "subgroups of %u%s", info->proved_subgroup_size,
+                        info->subgroup_shuffle ? " with shuffles" : "");
     if (info->exchange_form != TUFF_EXCHANGE_NONE)
         snprintf(buffer + used, size - (size_t)used, ", rows reduced in registers of %u lanes", info->exchange_lanes);
     return buffer;

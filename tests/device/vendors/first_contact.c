@@ -125,6 +125,12 @@ static void a_warp_has_32_lanes(void **state)
     assert_int_equal(describe("opencl", RX_6950).subgroup_size, 32);
     assert_int_equal(describe("opencl", ARC_A770).subgroup_size, 32);
     assert_int_equal(describe("opencl", ARC_A770).min_subgroup_size, 8);
+    /* How rows are reduced, as claimed: the self-test decides. Without shuffles of subgroups, in local memory. */
+    assert_int_equal(describe("opencl", RTX_3060).exchange_form, TUFF_EXCHANGE_NVIDIA);
+    assert_int_equal(describe("opencl", RTX_3060).exchange_lanes, 32);
+    assert_int_equal(describe("opencl", RX_6950).exchange_form, TUFF_EXCHANGE_AMD);
+    assert_int_equal(describe("opencl", RX_6950).exchange_lanes, 32);
+    assert_int_equal(describe("opencl", ARC_A770).exchange_form, TUFF_EXCHANGE_NONE);
 }
 
 static void expect_first(const char *selector, const char *expected)
