@@ -250,7 +250,7 @@ static const struct {
 } vendors[] = {{"Intel", 1, 65536}, {"AMD", 2, 65536}, {"NVIDIA", 3, 49152}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
-/* Without what the CPU device cannot run: subgroups, matrix units. It keeps the driver that counts. */
+/* Without what the CPU device cannot run: subgroups, instructions that read other lanes' registers, matrix units. It keeps the driver that counts. */
 static void describe_as(tuff_device *device, int vendor)
 {
     const driver *used = device->driver;
@@ -261,6 +261,8 @@ static void describe_as(tuff_device *device, int vendor)
     as->local_memory_size = vendors[vendor].local_memory;
     as->subgroup_size = as->proved_subgroup_size = as->min_subgroup_size = as->max_subgroup_size = 0;
     as->subgroup_shuffle = false;
+    as->exchange_form = TUFF_EXCHANGE_NONE;
+    as->exchange_lanes = 0;
     as->cooperative_matrix = TUFF_MATRIX_NONE;
 }
 
