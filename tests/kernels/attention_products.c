@@ -250,7 +250,8 @@ static const struct {
 } vendors[] = {{"Intel", 1, 65536}, {"AMD", 2, 65536}, {"NVIDIA", 3, 49152}};
 enum { VENDORS = sizeof vendors / sizeof *vendors };
 
-/* Without what the CPU device cannot run: subgroups, instructions that read other lanes' registers, matrix units. It keeps the driver that counts. */
+/* Without what the CPU device cannot run: subgroups, instructions that read other lanes' registers, matrix units. It
+   keeps the driver that counts. */
 static void describe_as(tuff_device *device, int vendor)
 {
     const driver *used = device->driver;
