@@ -57,7 +57,7 @@ uint64_t tuff__device_idle_time(tuff_device *device);
 /* Returns NULL if COMMAND_LIBRARY_GEMM is supported, else the reason. Loads the library. */
 const char *tuff__device_library_unavailable_reason(const tuff_device *device);
 /* Whether a command that cannot be split, of that many seconds by the cost model, is short enough for the device, which
-   may be lost if one command runs for long. The answer depends on what was measured before. */
+   may be lost if one command runs for long. This depends on what was measured before. */
 bool tuff__device_takes_whole(tuff_device *device, double seconds);
 
 /* Whether tuff_device_set_describe_only was called. */

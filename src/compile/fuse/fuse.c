@@ -2,6 +2,7 @@
    address each task. If it cannot, one more node is materialized and everything is grouped again. */
 #include "compile/fuse/fuse.h"
 
+#include "compile/schedule/kernel_policy.h"
 #include "device/target.h"
 
 /* Row tasks reduce the innermost axis with more than one element; column tasks keep it. */
@@ -279,7 +280,7 @@ tuff_status tuff__fuse(tuff_graph *graph, const tuff_compile_options *options, i
     *out = (struct fusion){.graph = graph,
                            .mode = options->fuse,
                            .family = options->family,
-                           .is_deterministic = options->tuning != NULL && options->tuning->deterministic,
+                           .is_deterministic = tuff__is_deterministic(options),
                            .precision = options->precision,
                            .matmul_precision = tuff__device_target(graph->device).has_subgroup_matrices
                                                    ? options->matmul_precision

@@ -452,7 +452,7 @@ static launch_list begin(tuff_device *device, const struct fusion *fusion, const
                          .policy = {.target = tuff__device_target(device),
                                     .family = options->family,
                                     .library = options->matmul_library,
-                                    .is_deterministic = options->tuning != NULL && options->tuning->deterministic},
+                                    .is_deterministic = tuff__is_deterministic(options)},
                          .budget = options->memory_budget == 0 ? UINT64_MAX : options->memory_budget};
 }
 

@@ -324,14 +324,14 @@ double tuff__loops_matmul_cooperative(const launch *kernel)
 }
 
 /* Of a work-group that shares units. SMALL_GROUP, LARGE_GROUP: items. LARGE_TILE: sums from which on a group is large.
-   MAX_ITEM_SUMS: more leave too few registers for factors. LEAST_ROWS, LEAST_COLUMNS: of a tile. */
+   MAX_ITEM_SUMS: more leave too few registers for factors. MIN_GROUP_ROWS, MIN_GROUP_COLUMNS: of a tile. */
 enum {
     SMALL_GROUP = 128,
     LARGE_GROUP = 256,
     LARGE_TILE = 128 * 128,
     MAX_ITEM_SUMS = 128,
-    LEAST_ROWS = 32,
-    LEAST_COLUMNS = 64
+    MIN_GROUP_ROWS = 32,
+    MIN_GROUP_COLUMNS = 64
 };
 
 /* How an operand lies in memory. */
@@ -384,9 +384,9 @@ static tuff_status suits_groups(const launch_list *list, const fused_chain *chai
     *suits = device->has_subgroup_matrices && device->info->cooperative_matrix == TUFF_MATRIX_KHR &&
              group_sizes(device->info, dtype) != 0 && operand_dtype(chain, 1) == dtype && inner > 0 &&
              !tuff__is_produced(chain, 0) && !tuff__is_produced(chain, 1) &&
-             chain->extent[chain->rank - 2] > LEAST_ROWS / 2 && chain->extent[chain->rank - 1] > LEAST_COLUMNS / 2 &&
-             can_repeat_epilogue(chain) && tensor_form_of(list, chain, 0, inner).is_usable &&
-             tensor_form_of(list, chain, 1, inner).is_usable &&
+             chain->extent[chain->rank - 2] > MIN_GROUP_ROWS / 2 &&
+             chain->extent[chain->rank - 1] > MIN_GROUP_COLUMNS / 2 && can_repeat_epilogue(chain) &&
+             tensor_form_of(list, chain, 0, inner).is_usable && tensor_form_of(list, chain, 1, inner).is_usable &&
              tuff__tunable_value(&list->policy, TUNABLE_matmul_workgroup_enabled);
     return TUFF_OK;
 }
@@ -401,11 +401,11 @@ static int64_t group_count(const fused_chain *chain, const group_tile *tile)
 static void shrink_group_tile(const launch_list *list, const fused_chain *chain, group_tile *tile)
 {
     const int64_t processors = tuff__processors_or_usual(&list->policy);
-    while (tile->rows / 2 >= chain->extent[chain->rank - 2] && tile->rows > LEAST_ROWS)
+    while (tile->rows / 2 >= chain->extent[chain->rank - 2] && tile->rows > MIN_GROUP_ROWS)
         tile->rows /= 2;
-    while (tile->columns / 2 >= chain->extent[chain->rank - 1] && tile->columns > LEAST_COLUMNS)
+    while (tile->columns / 2 >= chain->extent[chain->rank - 1] && tile->columns > MIN_GROUP_COLUMNS)
         tile->columns /= 2;
-    while (tile->rows * tile->columns > LEAST_COLUMNS * LEAST_COLUMNS && group_count(chain, tile) < processors)
+    while (tile->rows * tile->columns > MIN_GROUP_COLUMNS * MIN_GROUP_COLUMNS && group_count(chain, tile) < processors)
         if (tile->rows >= tile->columns)
             tile->rows /= 2;
         else

@@ -193,7 +193,7 @@ static tuff_status finish_local(const launch_list *list, launch *kernel, const m
     const fused_chain *chain = &kernel->chain;
     const int64_t row_tiles = tuff__divide_up(problem->rows, blocks->rows),
                   column_tiles = tuff__divide_up(problem->columns, blocks->columns);
-    const int64_t tiles = row_tiles * column_tiles * problem->batches,
+    const int64_t tiles = tuff__count_blocks(problem, blocks->rows, blocks->columns),
                   groups = shared->tiles.whole + shared->tiles.sharers;
     kernel->vec = 4;
     tuff__set_tile(kernel, blocks->thread_rows, blocks->thread_columns,
@@ -244,8 +244,7 @@ static tuff_status begin_sharing(launch_list *list, fused_chain *chain, const ma
                                  const matmul_blocks *blocks, partial_sums *out, fused_chain *join)
 {
     const tile_shares tiles = tuff__share_blocks(&list->policy, problem, blocks);
-    const int64_t count = tuff__divide_up(problem->rows, blocks->rows) *
-                          tuff__divide_up(problem->columns, blocks->columns) * problem->batches;
+    const int64_t count = tuff__count_blocks(problem, blocks->rows, blocks->columns);
     *join = (fused_chain){.rank = 0};
     *out = (partial_sums){.tiles = {.whole = count}, .chain_buffer = -1};
     const int64_t elements = (count - tiles.whole + tiles.sharers - 1) * blocks->rows * blocks->columns;
@@ -267,7 +266,7 @@ static tuff_status lower_join(launch_list *list, int index, fused_chain *join, c
 {
     const int64_t row_tiles = tuff__divide_up(problem->rows, blocks->rows),
                   column_tiles = tuff__divide_up(problem->columns, blocks->columns);
-    const int64_t tiles = row_tiles * column_tiles * problem->batches - shared->tiles.whole;
+    const int64_t tiles = tuff__count_blocks(problem, blocks->rows, blocks->columns) - shared->tiles.whole;
     launch *kernel = tuff__launch_add(list, "matmul_join", WALK_MATMUL, index);
     if (kernel == NULL) {
         tuff__chain_free(join);

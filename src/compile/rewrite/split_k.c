@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "compile/rewrite/matmul_merge.h"
 #include "compile/schedule/cost.h"
+#include "compile/schedule/kernel_policy.h"
 
 enum { MAX_SPLIT = 64, MIN_TERMS = 128, MIN_SIDE = 8 };
 
@@ -119,10 +120,10 @@ static bool is_narrow(const tuff_tensor *x)
 static bool may_share_terms(const rewriting *self, const node *at)
 {
     const tuff_compile_options *options = self->options;
-    const bool deterministic = options->tuning != NULL && options->tuning->deterministic;
     const bool on_units = options->precision != TUFF_PRECISION_F32 || options->matmul_precision != TUFF_PRECISION_F32 ||
                           is_narrow(at->inputs[0]) || is_narrow(at->inputs[1]);
-    return !self->target.avoids_local_memory && !deterministic && options->matmul_library == TUFF_MATMUL_OWN &&
+    return !self->target.avoids_local_memory && !tuff__is_deterministic(options) &&
+           options->matmul_library == TUFF_MATMUL_OWN &&
            (options->family == TUFF_FAMILY_DEVICE || options->family == TUFF_FAMILY_LOCAL) &&
            !(on_units && self->target.has_subgroup_matrices);
 }

@@ -55,6 +55,11 @@ int tuff__tunable_value(const kernel_policy *policy, tunable name)
     return tuff__tunable_value_or(policy, name, tuff__tunable_device_default(policy, name));
 }
 
+bool tuff__is_deterministic(const tuff_compile_options *options)
+{
+    return options->tuning != NULL && options->tuning->deterministic;
+}
+
 tuff_family tuff__family(const kernel_policy *policy)
 {
     if (policy->family != TUFF_FAMILY_DEVICE)

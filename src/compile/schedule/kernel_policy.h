@@ -23,6 +23,8 @@ int tuff__tunable_value(const kernel_policy *policy, tunable name);
 int tuff__tunable_value_or(const kernel_policy *policy, tunable name, int by_default);
 /* Returns the table's default for the device; sizes of groups are made to fit it. */
 int tuff__tunable_device_default(const kernel_policy *policy, tunable name);
+/* Whether the options ask for deterministic mode. */
+bool tuff__is_deterministic(const tuff_compile_options *options);
 /* The family of kernels and the library, from the options and the configuration. */
 tuff_family tuff__family(const kernel_policy *policy);
 tuff_matmul_library tuff__library(const kernel_policy *policy);

@@ -15,7 +15,7 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks)
     return (uint32_t)(4 * blocks->step_k * (blocks->rows + blocks->columns + PITCH));
 }
 
-static int64_t count_blocks(const matmul_problem *problem, int rows, int columns)
+int64_t tuff__count_blocks(const matmul_problem *problem, int rows, int columns)
 {
     return tuff__divide_up(problem->rows, rows) * tuff__divide_up(problem->columns, columns) * problem->batches;
 }
@@ -23,7 +23,7 @@ static int64_t count_blocks(const matmul_problem *problem, int rows, int columns
 tile_shares tuff__share_blocks(const kernel_policy *policy, const matmul_problem *problem, const matmul_blocks *blocks)
 {
     enum { MAX_SUMS = 1 << 26 }; /* elements of all partial sums */
-    const int64_t count = count_blocks(problem, blocks->rows, blocks->columns);
+    const int64_t count = tuff__count_blocks(problem, blocks->rows, blocks->columns);
     const tile_shares apart = {.whole = count};
     if (blocks->sharers == 0)
         return apart;
@@ -41,7 +41,7 @@ static double cost_of_blocks(const kernel_policy *policy, const matmul_problem *
     const double enough = 0.9; /* of the time, because the model may be wrong */
     const target *device = &policy->target;
     const int64_t sums = (int64_t)blocks.rows * blocks.columns;
-    const int64_t count = count_blocks(problem, blocks.rows, blocks.columns);
+    const int64_t count = tuff__count_blocks(problem, blocks.rows, blocks.columns);
     const double whole = (double)tuff__divide_up(count, tuff__processors_or_usual(policy)) * (double)sums * cost;
     *sharers = 0;
     if (device->avoids_local_memory || policy->is_deterministic)

@@ -47,6 +47,8 @@ uint32_t tuff__block_bytes(const matmul_blocks *blocks);
 /* Returns the rows of blocks in a band. */
 int tuff__choose_band(const kernel_policy *policy);
 matmul_blocks tuff__choose_blocks(const kernel_policy *policy, const matmul_problem *problem);
+/* Returns how many blocks of these sides all products have. */
+int64_t tuff__count_blocks(const matmul_problem *problem, int rows, int columns);
 /* Returns how the blocks are distributed over groups. */
 tile_shares tuff__share_blocks(const kernel_policy *policy, const matmul_problem *problem, const matmul_blocks *blocks);
 
