@@ -3,13 +3,13 @@
 # matmuls on units that a work-group shares, for tiles of every size that the tuner may try: all must compile to valid
 # SPIR-V. What no compiler knows is skipped, as is everything without a validator. GLSLANG_KHR may name a compiler that
 # knows KHR's form, GLSLANG_NEW one that knows bf16 and units of work-groups, and SPIRV_VAL_KHR a validator
-# (tools/setup-drivers). A run draws every third kernel of each vendor and some of the sizes, unless it is thorough.
+# (tools/setup-drivers). A run draws every sixth kernel of each vendor and some of the sizes, unless it is thorough.
 # Usage: cooperative.sh BUILD
 set -u
 . "$(dirname "$0")/../tools/script_checks"
 enter "$1"
 begin_draws
-every=3 every_size=66
+every=6 every_size=154
 [ "${TUFF_SUITE:-}" != thorough ] || every=1 every_size=1
 
 device=$("$tuff" devices | sed -n 's/^\(vulkan:[0-9][0-9]*\) .*/\1/p' | tail -n 1)

@@ -22,7 +22,7 @@
 #include "tools/verify/program_check.h"
 #include "tools/verify/program_expect.h"
 
-enum { LINE_SIZE = 640, SECONDS = 24 };
+enum { LINE_SIZE = 640, SECONDS = 14 };
 
 /* Other programs in every run, so that a rare error is found eventually. */
 static uint64_t first_seed(void)
