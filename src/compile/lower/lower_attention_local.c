@@ -292,8 +292,9 @@ static void add_tiles(const attention *job, const attention_backward *work, text
                    query_rows, 4 * work->vectors, (int)tuff__divide_up(pairs, lanes_of(work)), work->parts > 1);
     tuff__text_add(defines,
                    "#define WHOLE_QUERIES %d\n#define WHOLE_KEYS %d\n#define WHOLE_WIDTH %d\n#define AHEAD %d\n"
-                   "#define MANY_SUMS\n",
-                   job->q.count % work->queries == 0, job->k.count % work->keys == 0, whole, fetches_ahead(job, work));
+                   "#define MANY_SUMS\n#define UNROLL_FURTHER %d\n",
+                   job->q.count % work->queries == 0, job->k.count % work->keys == 0, whole, fetches_ahead(job, work),
+                   tuff__tunable_value(&job->list->policy, TUNABLE_attention_local_score_sums) > 1);
 }
 
 /* Whether sums would lose bits in the memory of a result. */
