@@ -67,10 +67,6 @@ FIGURES = tuple(Figure(*one) for one in (
 # needed any more.
 EXEMPTIONS = tuple(Exemption(*one) for one in (
     ("gelu_f16.map", "gfx1100-aco", "narrow", 2, "GLSL has no vectors of eight elements: 8 bytes are read and stored"),
-    ("attention_128.attention_local gradients_128.attention_local", "gfx1100-aco", "multiply", 68,
-     "wider heads take a quarter more reads, and ACO waits for each of them apart"),
-    ("gradients_*.attention_backward_local", "gfx1100-aco", "multiply", 67,
-     "lanes keep one vector of gradients, so that a read serves fewer multiply-adds; ACO shifts each address"),
 ))
 
 # How many texts of a kernel that tools/check-vendors compiles for a target spill registers or keep arrays in memory.
