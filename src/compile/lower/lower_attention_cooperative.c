@@ -141,6 +141,12 @@ static bool hardware_copies(const attention *job, const attention_rows *operand)
            tuff__attention_can_load_parts(job->list, operand);
 }
 
+static bool has_bias_or_dropout(const attention *job)
+{
+    const attention_inputs inputs = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
+    return inputs.bias >= 0 || inputs.step >= 0;
+}
+
 static units default_tile(const attention *job)
 {
     const tuff_device_info *info = job->list->policy.target.info;
@@ -168,8 +174,7 @@ static units default_tile(const attention *job)
         out.width = power_of_2(job->v.width);
     if (out.width < out.shape[1])
         out.width = out.shape[1];
-    const attention_inputs inputs = tuff__attention_inputs(OP_ATTENTION, job->task->core->attributes.options);
-    out.extra_registers = inputs.bias >= 0 || inputs.step >= 0 ? EXTRA : 0;
+    out.extra_registers = has_bias_or_dropout(job) ? EXTRA : 0;
     out.staged = (hardware_copies(job, &job->k) ? 0 : out.depth) + (hardware_copies(job, &job->v) ? 0 : out.width);
     return out;
 }
@@ -357,10 +362,20 @@ static bool has_registers(const attention *job, const attention_units *work)
     return sums_of_lane(job, work) <= MAX_SUMS;
 }
 
+/* Whether a lane has registers for its share of a panel's weights, which it keeps until their products are known: what
+   bias or dropout add takes as many again. */
+static bool keeps_weights(const attention *job, const attention_units *work)
+{
+    enum { MAX_WEIGHTS = 64 };
+    const int64_t weights = tuff__divide_up((int64_t)own_keys(work) * work->queries, work->subgroup_lanes);
+    return work->knows_sums || weights * (has_bias_or_dropout(job) ? 2 : 1) <= MAX_WEIGHTS;
+}
+
 static bool backward_fits(const attention *job, const attention_units *work)
 {
     const tuff_device_info *info = job->list->policy.target.info;
     return backward_bytes(info, work) <= (int64_t)info->local_memory_size && has_registers(job, work) &&
+           keeps_weights(job, work) &&
            (work->knows_sums ? work->queries <= work->lanes : work->queries <= 4 * work->lanes) &&
            work->lanes <= (int)info->max_group_size;
 }

@@ -205,6 +205,23 @@ static bool suits_lanes(const attention_backward *work)
     return scores >= 4 && scores <= 64 && rows >= 1 && rows <= 8;
 }
 
+static bool has_whole_rows(const attention *job, const attention_backward *work)
+{
+    return job->q.width == job->v.width && job->q.width % work->width == 0;
+}
+
+/* Returns how many vectors of gradients a lane has if no tunable says it. A lane with twice the registers has two, but
+   one if it also needs registers for branches at the edges of tiles, or around the gradient of one half of the lanes. */
+static int default_vectors(const attention *job, const attention_backward *work)
+{
+    const kernel_policy *policy = &job->list->policy;
+    const bool branches = (work->dk >= 0) != (work->dv >= 0) || job->q.count % work->queries != 0 ||
+                          job->k.count % work->keys != 0 || !has_whole_rows(job, work);
+    return policy->target.doubles_registers && !branches
+               ? 2
+               : tuff__tunable_device_default(policy, TUNABLE_attention_local_backward_vectors);
+}
+
 /* Chooses the tiles that the tunables describe, or smaller ones if they are too large for a group. */
 static void choose_tiles(const attention *job, attention_backward *work)
 {
@@ -218,10 +235,7 @@ static void choose_tiles(const attention *job, attention_backward *work)
     work->queries = tuff__tunable_value(policy, TUNABLE_attention_local_backward_queries);
     work->keys = tuff__tunable_value(policy, TUNABLE_attention_local_backward_keys);
     work->vectors =
-        tuff__tunable_value_or(policy, TUNABLE_attention_local_backward_vectors,
-                               policy->target.doubles_registers
-                                   ? 2
-                                   : tuff__tunable_device_default(policy, TUNABLE_attention_local_backward_vectors));
+        tuff__tunable_value_or(policy, TUNABLE_attention_local_backward_vectors, default_vectors(job, work));
     while ((local_bytes(work) > info->local_memory_size || lanes_of(work) > (int)info->max_group_size) &&
            work->keys > 8)
         if (work->keys > work->queries)
@@ -280,7 +294,7 @@ static void add_tiles(const attention *job, const attention_backward *work, text
     const int query_rows = 4 * work->vectors * work->queries / work->keys, pairs = work->queries * work->keys / LANES;
     const int64_t widest = job->q.width > job->v.width ? job->q.width : job->v.width;
     const int64_t depth = tuff__divide_up(widest, 32) * 32;
-    const bool whole = job->q.width == job->v.width && widest == work->parts * work->width;
+    const bool whole = has_whole_rows(job, work);
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n#define BLOCK_KEYS %d\n#define WIDTH %d\n#define SCORE_ROWS %d\n"
                    "#define SCORE_VECTORS %d\n#define SCORE_DEPTH %d\n#define SCORE_SUMS %d\n#define GRADIENT_VECTORS "
