@@ -474,6 +474,22 @@ tuff_status tuff__assemble(const assembly_request *request, assembly *out)
     return status;
 }
 
+tuff_status tuff__count_row_bytes(const fused_chain *chain, int vec, int private_bytes, int row_steps, int *bytes)
+{
+    emitter self;
+    TRY(tuff__emitter_create(chain, WALK_ROW, vec, false, &self));
+    tuff__find_kept_values(&self, private_bytes, row_steps);
+    const int vector = vec * (int)sizeof(float);
+    *bytes = 0;
+    for (int i = 0; i < chain->value_count; ++i)
+        if (self.states[i].kept)
+            *bytes += vector * row_steps;
+        else if (self.states[i].first_pass >= 0 && chain->values[i].kind == VALUE_LOAD)
+            *bytes += vector;
+    tuff__emitter_free(&self);
+    return TUFF_OK;
+}
+
 void tuff__assembly_free(assembly *self)
 {
     tuff__text_free(&self->source);

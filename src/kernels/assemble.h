@@ -18,7 +18,8 @@ typedef struct assembly_request {
     int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
     int private_bytes; /* bytes of a row that an item may keep for later passes; 0 if private memory is slow. If it is
-                          not, division is exact, and one reciprocal replaces many divisions by one value */
+                          not, division is exact, and one reciprocal replaces many divisions by one value. With row_steps
+                          the bytes are those of registers, and nothing follows about division */
     int row_steps;     /* row shared by lanes: vectors that each lane keeps in registers; 0: too many */
     bool prefetches;   /* row body: prefetches the next row while one is computed */
     uint32_t subgroup_size; /* width required by a body that shuffles; else 0 */
@@ -40,6 +41,9 @@ typedef struct assembly {
 
 tuff_status tuff__assemble(const assembly_request *request, assembly *out);
 void tuff__assembly_free(assembly *self);
+/* Counts the bytes of registers that a lane needs for a row that lanes share: what it keeps then, and a vector for each
+   other load, because compilers issue the loads of a step together. */
+tuff_status tuff__count_row_bytes(const fused_chain *chain, int vec, int private_bytes, int row_steps, int *bytes);
 
 /* Returns the type of a buffer's elements in the kernel's language. */
 const char *tuff__memory_type(tuff_dtype dtype, const assembly_request *request);

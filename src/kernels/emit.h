@@ -66,7 +66,7 @@ void tuff__emitter_free(emitter *self);
 
 /* Finds the values of a row that are expensive and needed again after the first pass that computes them. An item keeps
    them as long as they fit in private_bytes. If lanes share a row, row_steps vectors each, the values are kept in
-   registers, and so are those loaded in more than one pass. */
+   registers (private_bytes are those of registers), and so are those loaded in more than one pass. */
 void tuff__find_kept_values(emitter *self, int private_bytes, int row_steps);
 
 /* Makes the later passes over a row prefetch what the first pass over the next row will read. */

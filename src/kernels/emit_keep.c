@@ -80,12 +80,9 @@ int tuff__kept_vectors(const emitter *self)
 
 void tuff__find_kept_values(emitter *self, int private_bytes, int row_steps)
 {
-    enum { REGISTER_BYTES = 256 }; /* that a lane of a GPU can spare */
     const fused_chain *chain = self->chain;
-    self->has_reciprocals = private_bytes > 0;
+    self->has_reciprocals = private_bytes > 0 && row_steps == 0;
     self->row_steps = row_steps;
-    if (row_steps > 0)
-        private_bytes = REGISTER_BYTES;
     if (self->walk != WALK_ROW || self->vec == 1 || private_bytes == 0 || loop_axes(chain) != 1)
         return;
     find_expensive(self);

@@ -303,6 +303,60 @@ static void only_whole_subgroups_exchange(tuff_device *device)
     device->info = before;
 }
 
+/* How a GPU of Intel's, 16 lanes of which share the registers of a thread, keeps rows of 512 elements of each input. */
+typedef struct kept_row {
+    uint32_t narrowest; /* words of a register */
+    int inputs;
+    bool exceeds; /* half of the registers */
+} kept_row;
+
+static int count_kept(launch_list *list, launch *kernel)
+{
+    char name[KERNEL_NAME];
+    assembly made;
+    int count = 0;
+    assert_int_equal(tuff__launch_assemble(list, kernel, name, &made), TUFF_OK);
+    for (const char *at = tuff__text_get(&made.source); (at = strstr(at, "vec kept")) != NULL; at++)
+        count++;
+    tuff__assembly_free(&made);
+    return count;
+}
+
+/* The compiler gives lanes more registers if it can, else they keep less. */
+static void check_kept_row(tuff_device *device, const kept_row *one)
+{
+    enum { FITTING = 4, ROWS = 6 }; /* enough for small groups, too few for several rows in each */
+    const bool doubles = one->exceeds && !tuff__device_takes_glsl(device);
+    device->info.min_subgroup_size = one->narrowest;
+    tuff_graph *graph = tuff_graph_create(device);
+    assert_non_null(graph);
+    const tuff_shape rows = TUFF_SHAPE(ROWS, 512);
+    tuff_tensor *sum = float_input(graph, rows);
+    for (int i = 1; i < one->inputs; i++)
+        sum = tuff_add(sum, float_input(graph, rows));
+    tuff_output(graph, "y", tuff_sub(sum, tuff_reduce_max(sum, (int[]){1}, 1, true)));
+    tuff_plan *plan = lower_configured(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, TASK_ROW, NULL);
+    assert_non_null(plan);
+    launch_list *list = &plan->executable.launches;
+    assert_int_equal(list->launch_count, 1);
+    assert_true(uses_kernel(plan, "row_local", "#define ROW_STEPS 2\n"));
+    assert_int_equal(uses_kernel(plan, "row_local", "#define MANY_REGISTERS\n"), doubles);
+    assert_int_equal(list->launches[0].registers == REGISTERS_MANY, doubles);
+    assert_int_equal(count_kept(list, &list->launches[0]), one->exceeds && !doubles ? FITTING : one->inputs);
+    destroy_plan(plan, graph);
+}
+
+static void intel_keeps_what_fits(tuff_device *device)
+{
+    static const kept_row rows[] = {{8, 4, false}, {8, 5, true}, {8, 7, true}, {16, 7, false}};
+    const tuff_device_info before = *tuff__device_info(device);
+    describe_exchange(device, TUFF_EXCHANGE_KHR, 16);
+    device->info.vendor_id = VENDOR_INTEL;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_kept_row(device, &rows[i]);
+    device->info = before;
+}
+
 /* Only the sums of blocks remain for column tasks. */
 static void columns_join_rows(tuff_device *device)
 {
@@ -411,6 +465,12 @@ static void only_whole_subgroups_exchange_on_all_drivers(void **state)
     for_each_driver(only_whole_subgroups_exchange);
 }
 
+static void intel_keeps_what_fits_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(intel_keeps_what_fits);
+}
+
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
@@ -431,6 +491,7 @@ int main(void)
         cmocka_unit_test(shared_rows_are_right_on_all_drivers),
         cmocka_unit_test(exchanged_rows_are_right_on_all_drivers),
         cmocka_unit_test(only_whole_subgroups_exchange_on_all_drivers),
+        cmocka_unit_test(intel_keeps_what_fits_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),
     };

@@ -5,6 +5,8 @@
 #include "base/checked.h"
 #include "compile/lower/lower.h"
 
+enum { ROW_BYTES = 256 }; /* of registers that a lane of most GPUs can spare for a row */
+
 static int64_t extent_of_vector_axis(const fused_chain *chain, bool loops)
 {
     for (int i = chain->rank - 1; i >= 0; --i)
@@ -175,6 +177,38 @@ static int row_steps(const launch *kernel, int64_t columns, int64_t runs, int gr
     return kernel->vec > 1 && runs == 1 && steps <= MAX_STEPS ? (int)steps : 0;
 }
 
+/* Returns how many bytes of registers a lane may spend on vectors of a row. The rest is for addresses and what is
+   computed. An Intel thread has a fixed number of registers for all its lanes, each as wide as the narrowest subgroup,
+   and its compiler leaves arrays in memory if they would take too many: from about two thirds of them on. */
+static int row_register_bytes(const target *device, uint32_t subgroup_size)
+{
+    enum { REGISTERS = 128 };
+    const uint32_t narrowest = device->info->min_subgroup_size;
+    if (device->is_cpu || device->info->vendor_id != VENDOR_INTEL || narrowest == 0)
+        return ROW_BYTES;
+    const uint32_t lanes = subgroup_size > narrowest ? subgroup_size : narrowest; /* 0: the compiler chooses */
+    const uint32_t half = (uint32_t)sizeof(float) * REGISTERS * narrowest / lanes / 2;
+    return half < ROW_BYTES ? (int)half : ROW_BYTES;
+}
+
+/* Decides how much of a row lanes keep in registers. If they have too few, the compiler gives them twice as many, or
+   they keep less and load it again. */
+static tuff_status choose_row_registers(const launch_list *list, launch *kernel)
+{
+    const target *device = &list->policy.target;
+    const int most = row_register_bytes(device, kernel->subgroup_size);
+    int needed = 0;
+    kernel->private_bytes = ROW_BYTES;
+    if (most < ROW_BYTES)
+        TRY(tuff__count_row_bytes(&kernel->chain, kernel->vec, ROW_BYTES, kernel->row_steps, &needed));
+    if (needed <= most)
+        return TUFF_OK;
+    const int granted = device->doubles_registers ? 2 * most : most;
+    kernel->private_bytes = granted < ROW_BYTES ? granted : ROW_BYTES;
+    kernel->registers = device->doubles_registers ? REGISTERS_MANY : kernel->registers;
+    return TUFF_OK;
+}
+
 /* Returns how many lanes combine the results of all lanes: about the square root of their number, so that each combines
    about as many. */
 static int joined_lanes(uint32_t lanes)
@@ -247,19 +281,23 @@ static void exchange_registers(const launch_list *list, launch *kernel, int grou
              (unsigned)lanes);
 }
 
-static void write_local_row(const launch_list *list, launch *kernel, int group_rows)
+static tuff_status write_local_row(const launch_list *list, launch *kernel, int group_rows)
 {
     const size_t used = strlen(kernel->defines);
     char exchange[80] = "";
     exchange_registers(list, kernel, group_rows, exchange, sizeof exchange);
+    if (kernel->row_steps > 0)
+        TRY(choose_row_registers(list, kernel));
     snprintf(kernel->defines + used, sizeof kernel->defines - used,
-             "%s#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n%s",
-             kernel->row_steps > 0 ? "#define MANY_VALUES\n" : "", kernel->row_steps, group_rows,
+             "%s%s#define ROW_STEPS %d\n#define GROUP_ROWS %d\n#define JOINED %d\n%s",
+             kernel->row_steps > 0 ? "#define MANY_VALUES\n" : "",
+             kernel->registers == REGISTERS_MANY ? "#define MANY_REGISTERS\n" : "", kernel->row_steps, group_rows,
              group_rows > 1 || kernel->exchange_form != TUFF_EXCHANGE_NONE ? 1 : joined_lanes(kernel->local_size),
              exchange);
+    return TUFF_OK;
 }
 
-static void lower_row(launch_list *list, launch *kernel)
+static tuff_status lower_row(launch_list *list, launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
     const int64_t columns = extent_of_vector_axis(chain, true), rows = count_of(chain, AXIS_OUTER);
@@ -286,10 +324,11 @@ static void lower_row(launch_list *list, launch *kernel)
     snprintf(kernel->defines, sizeof kernel->defines, "#define COLUMN_TAIL %d\n#define PARTS %d\n#define ONE_RUN %d\n",
              columns % kernel->vec != 0, local ? 1 : row_parts(list, columns, kernel->vec), runs == 1);
     if (local)
-        write_local_row(list, kernel, group_rows);
+        TRY(write_local_row(list, kernel, group_rows));
     tuff__set_parameters(kernel, (int64_t[]){rows, columns, runs, item_rows}, 4);
     if (!local)
         stream_results(list, kernel);
+    return TUFF_OK;
 }
 
 /* Returns how many vectors of columns one item owns. Memory is faster if an item's part of a row is wider, but all
@@ -355,10 +394,10 @@ tuff_status tuff__lower_reducing(launch_list *list, int index, fused_chain *chai
         return TUFF_E_OOM_HOST;
     }
     kernel->chain = *chain;
+    if (row)
+        return lower_row(list, kernel);
     if (kind == TASK_SCAN)
         lower_scan(list, kernel);
-    else if (row)
-        lower_row(list, kernel);
     else
         lower_column(list, kernel);
     return TUFF_OK;
