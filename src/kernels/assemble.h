@@ -18,8 +18,8 @@ typedef struct assembly_request {
     int vec;             /* lanes of a vector: 1, 4, 8, 16; GLSL has 4 */
     uint32_t local_size;
     int private_bytes; /* bytes of a row that an item may keep for later passes; 0 if private memory is slow. If it is
-                          not, division is exact, and one reciprocal replaces many divisions by one value. With row_steps
-                          the bytes are those of registers, and nothing follows about division */
+                          not, division is exact, and one reciprocal replaces many divisions by one value. With
+                          row_steps: bytes of registers, from which nothing follows about division */
     int row_steps;     /* row shared by lanes: vectors that each lane keeps in registers; 0: too many */
     bool prefetches;   /* row body: prefetches the next row while one is computed */
     uint32_t subgroup_size; /* width required by a body that shuffles; else 0 */
