@@ -535,6 +535,70 @@ static void memory_grows_with_the_length(void **state)
         skip();
 }
 
+/* Intel's compiler spills the registers of other forms with two vectors of gradients in a lane. */
+static void check_vectors(tuff_device *device)
+{
+    static const struct {
+        int64_t length, width;
+        bool dq, dk, dv;
+        int vectors;
+    } cases[] = {{64, 64, true, true, true, 2},  {64, 64, true, false, false, 2}, {64, 64, false, true, false, 1},
+                 {64, 64, true, false, true, 1}, {67, 64, true, true, true, 1},   {64, 60, true, true, true, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_tensor *rows[3], *wanted[3], *gradients[3];
+        const bool wants[] = {cases[i].dq, cases[i].dk, cases[i].dv};
+        int count = 0;
+        for (int k = 0; k < 3; k++) {
+            const char *const names[] = {"q", "k", "v"};
+            rows[k] = tuff_input(graph, names[k], TUFF_F32, TUFF_SHAPE(1, cases[i].length, 1, cases[i].width));
+            if (wants[k])
+                wanted[count++] = rows[k];
+        }
+        tuff_tensor *y = tuff__primitive_attention(rows[0], rows[1], rows[2], NULL);
+        tuff_tensor *loss = tuff_sum(tuff_mul(y, y), (int[]){0, 1, 2, 3}, 4, false);
+        assert_int_equal(tuff_gradients(loss, wanted, count, gradients), TUFF_OK);
+        for (int k = 0; k < count; k++) {
+            const char *const names[] = {"first", "second", "third"};
+            tuff_output(graph, names[k], gradients[k]);
+        }
+        tuff_plan *plan =
+            lower_configured(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, TASK_ATTENTION, NULL);
+        if (!plan)
+            fail_msg("%s", tuff_error());
+        for (int vectors = 1; vectors <= 2; vectors++) {
+            char define[40];
+            snprintf(define, sizeof define, "#define GRADIENT_VECTORS %d\n", vectors);
+            if (uses_kernel(plan, "attention_backward_local", define) != (vectors == cases[i].vectors))
+                fail_msg("case %zu: not %d vectors", i, cases[i].vectors);
+        }
+        tuff_plan_destroy(plan);
+        tuff_graph_destroy(graph);
+    }
+}
+
+static void describe_intel(tuff_device *device)
+{
+    if (tuff__device_takes_glsl(device))
+        return;
+    const tuff_device_info info = device->info;
+    device->info.device_class = TUFF_DEVICE_GPU_DISCRETE;
+    device->info.local_is_global = false;
+    device->info.vendor_id = VENDOR_INTEL;
+    device->info.min_subgroup_size = 8;
+    device->info.max_subgroup_size = 32;
+    device->info.local_memory_size = 65536;
+    check_vectors(device);
+    device->info = info;
+}
+
+static void intel_has_vectors_that_fit(void **state)
+{
+    (void)state;
+    if (each_driver(describe_intel) == 0)
+        skip();
+}
+
 static void second_derivatives_are_refused(void **state)
 {
     (void)state;
@@ -699,6 +763,7 @@ int main(void)
         cmocka_unit_test(memory_grows_with_the_length),
         cmocka_unit_test(least_numbers_mask_all_keys_alike),
         cmocka_unit_test(bands_end_where_the_keys_do),
+        cmocka_unit_test(intel_has_vectors_that_fit),
         cmocka_unit_test(second_derivatives_are_refused),
         cmocka_unit_test(attention_without_keys_is_an_error),
     };

@@ -210,14 +210,15 @@ static bool has_whole_rows(const attention *job, const attention_backward *work)
     return job->q.width == job->v.width && job->q.width % work->width == 0;
 }
 
-/* Returns how many vectors of gradients a lane has if no tunable says it. A lane with twice the registers has two, but
-   one if it also needs registers for branches at the edges of tiles, or around the gradient of one half of the lanes. */
+/* Returns how many vectors of gradients a lane has if no tunable says it. A lane with twice the registers has two, except
+   in the forms that spilled with two when Intel's compiler was asked: those with tiles that are not whole, and those that
+   compute the gradient of either the keys or the values. */
 static int default_vectors(const attention *job, const attention_backward *work)
 {
     const kernel_policy *policy = &job->list->policy;
-    const bool branches = (work->dk >= 0) != (work->dv >= 0) || job->q.count % work->queries != 0 ||
-                          job->k.count % work->keys != 0 || !has_whole_rows(job, work);
-    return policy->target.doubles_registers && !branches
+    const bool spills = (work->dk >= 0) != (work->dv >= 0) || job->q.count % work->queries != 0 ||
+                        job->k.count % work->keys != 0 || !has_whole_rows(job, work);
+    return policy->target.doubles_registers && !spills
                ? 2
                : tuff__tunable_device_default(policy, TUNABLE_attention_local_backward_vectors);
 }
