@@ -162,6 +162,7 @@ struct driver_device {
     bool doubles_registers;        /* takes Intel's option for REGISTERS_MANY */
     _Atomic bool limits_registers; /* takes NVIDIA's option for REGISTERS_FEW; also cleared while programs are made */
     bool is_pocl;
+    bool compiles_alone; /* its compiler is not safe to call from several threads: PoCL's and Oclgrind's */
     bool is_cpu;
     bool reports_free_memory; /* tuff__cl_free_memory may be asked: AMD's GPUs */
     bool shares_memory;       /* with the host: buffers may lie in memory that the host chooses */

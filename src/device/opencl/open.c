@@ -215,6 +215,7 @@ static tuff_status fill_identity(driver_device *device)
     TRY(tuff__cl_device_value(device->id, CL_DEVICE_ADDRESS_BITS, &bits, sizeof bits));
     TRY(tuff__cl_device_value(device->id, CL_DEVICE_TYPE, &type, sizeof type));
     device->is_pocl = strstr(platform, "PoCL") || strstr(platform, "pocl");
+    device->compiles_alone = device->is_pocl || strstr(platform, "Oclgrind");
     device->needs_wait_thread = (type & CL_DEVICE_TYPE_CPU) && vendor == VENDOR_INTEL && !device->is_pocl;
     device->shares_memory = (type & CL_DEVICE_TYPE_CPU) && (device->is_pocl || vendor == VENDOR_INTEL);
     snprintf(device->identity, sizeof device->identity, "platform %s; device %s; %s; driver %s; vendor %04x; %u bits",

@@ -10,7 +10,8 @@
 #include "device/opencl/api.h"
 
 /* The specification lets several threads build programs at once (OpenCL 1.2, appendix A.2), and drivers are trusted
-   with that, except PoCL: its devices share one LLVM in the process, which is called by one thread at a time. */
+   with that, except PoCL and Oclgrind: their devices share one LLVM in the process, which is called by one thread at a
+   time. */
 static mutex compiler_lock = MUTEX_INITIALIZER;
 
 enum { LOG_LINES = 6, LOG_BYTES = 700 };
@@ -164,13 +165,13 @@ static tuff_status check_subgroup(const driver_device *device, const program_req
 
 static void enter_compiler(const driver_device *device)
 {
-    if (device->is_pocl)
+    if (device->compiles_alone)
         tuff__lock(&compiler_lock);
 }
 
 static void leave_compiler(const driver_device *device)
 {
-    if (device->is_pocl)
+    if (device->compiles_alone)
         tuff__unlock(&compiler_lock);
 }
 
@@ -371,7 +372,7 @@ static void compile_ahead(void *units, int index)
 
 static tuff_status compile_units(program_units *self)
 {
-    if (!self->device->is_pocl)
+    if (!self->device->compiles_alone)
         tuff__parallel(self->count, compile_ahead, self);
     for (int i = 0; i < self->count; i++)
         TRY(compile_unit(self, i));
