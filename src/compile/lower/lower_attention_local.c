@@ -210,9 +210,9 @@ static bool has_whole_rows(const attention *job, const attention_backward *work)
     return job->q.width == job->v.width && job->q.width % work->width == 0;
 }
 
-/* Returns how many vectors of gradients a lane has if no tunable says it. A lane with twice the registers has two, except
-   in the forms that Intel's compiler spilled with two: those with tiles that are not whole, and those that compute the
-   gradient of either the keys or the values. */
+/* Returns how many vectors of gradients a lane has if no tunable says it. A lane with twice the registers has two,
+   except in the forms that Intel's compiler spilled with two: those with tiles that are not whole, and those that
+   compute the gradient of either the keys or the values. */
 static int default_vectors(const attention *job, const attention_backward *work)
 {
     const kernel_policy *policy = &job->list->policy;
