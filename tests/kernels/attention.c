@@ -540,28 +540,25 @@ static void check_vectors(tuff_device *device)
 {
     static const struct {
         int64_t length, width;
-        bool dq, dk, dv;
+        bool wanted[3]; /* gradients of q, k and v */
         int vectors;
-    } cases[] = {{64, 64, true, true, true, 2},  {64, 64, true, false, false, 2}, {64, 64, false, true, false, 1},
-                 {64, 64, true, false, true, 1}, {67, 64, true, true, true, 1},   {64, 60, true, true, true, 1}};
+    } cases[] = {{64, 64, {true, true, true}, 2},  {64, 64, {true, false, false}, 2}, {64, 64, {false, true, false}, 1},
+                 {64, 64, {true, false, true}, 1}, {67, 64, {true, true, true}, 1},   {64, 60, {true, true, true}, 1}};
+    static const char *const names[] = {"q", "k", "v"}, *const outputs[] = {"first", "second", "third"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tuff_graph *graph = tuff_graph_create(device);
         tuff_tensor *rows[3], *wanted[3], *gradients[3];
-        const bool wants[] = {cases[i].dq, cases[i].dk, cases[i].dv};
         int count = 0;
         for (int k = 0; k < 3; k++) {
-            const char *const names[] = {"q", "k", "v"};
             rows[k] = tuff_input(graph, names[k], TUFF_F32, TUFF_SHAPE(1, cases[i].length, 1, cases[i].width));
-            if (wants[k])
+            if (cases[i].wanted[k])
                 wanted[count++] = rows[k];
         }
         tuff_tensor *y = tuff__primitive_attention(rows[0], rows[1], rows[2], NULL);
         tuff_tensor *loss = tuff_sum(tuff_mul(y, y), (int[]){0, 1, 2, 3}, 4, false);
         assert_int_equal(tuff_gradients(loss, wanted, count, gradients), TUFF_OK);
-        for (int k = 0; k < count; k++) {
-            const char *const names[] = {"first", "second", "third"};
-            tuff_output(graph, names[k], gradients[k]);
-        }
+        for (int k = 0; k < count; k++)
+            tuff_output(graph, outputs[k], gradients[k]);
         tuff_plan *plan =
             lower_configured(graph, &(tuff_compile_options){.family = TUFF_FAMILY_LOCAL}, TASK_ATTENTION, NULL);
         if (!plan)
