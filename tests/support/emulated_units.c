@@ -230,29 +230,40 @@ static const char opencl_intel[] =
     "\\\n"
     "}\n";
 
-/* In GLSL a factor is represented by its offset in local memory, and each lane keeps some of a block's sums. */
+/* The functions of GLSL_KHR_cooperative_matrix and of GLSL_NV_cooperative_matrix, for matrices of a subgroup. A factor is
+   represented by where it was loaded from, and each lane keeps some of a block's sums. Layout 0 means lines of rows, 1
+   lines of columns; places and pitches are counted in elements of the memory, whose type need not be the matrix's. */
 static const char glsl[] =
-    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef LOAD_BLOCK\n#undef STORE_BLOCK\n"
-    "#undef MULTIPLY_ADD\n#undef CLEAR_BLOCK\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
-    "struct factor { uint place, pitch; bool turned; };\n"
-    "struct sums { float x[(E_SUMS + MATRIX_LANES - 1) / MATRIX_LANES]; };\n"
-    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK sums\n"
-    "#define MULTIPLY_ADD(sum, left, right) sum = product(left, right, sum)\n"
-    "#define LOAD_BLOCK(to, at, apart, in_columns) to = factor(uint(at), uint(apart), in_columns)\n"
+    "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef CLEAR_BLOCK\n#undef SUBGROUP_LANE\n"
+    "#undef SUBGROUP_INDEX\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
+    "#define E_OWN ((E_SUMS + MATRIX_LANES - 1) / MATRIX_LANES)\n"
+    "struct factor { uint place, pitch; bool in_columns; };\n"
+    "#define LEFT_BLOCK factor\n#define RIGHT_BLOCK factor\n#define SUM_BLOCK float[E_OWN]\n"
+    "#define SUBGROUP_LANE (LANE % uint(MATRIX_LANES))\n#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
     "#define EACH_SUM for (uint j = 0u, e = SUBGROUP_LANE; e < uint(E_SUMS); j++, e += uint(MATRIX_LANES))\n"
-    "#define STORE_BLOCK(sum, at, pitch) EACH_SUM tiles[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) / 4u]"
-    "[(uint(at) + e / MATRIX_N * uint(pitch) + e % MATRIX_N) % 4u] = floatBitsToUint(sum.x[j])\n"
-    "#define CLEAR_BLOCK(sum) EACH_SUM sum.x[j] = 0.0\n#undef SCALE_BLOCK\n"
-    "#define SCALE_BLOCK(sum, at) EACH_SUM sum.x[j] *= factors[(uint(at) + e / MATRIX_N) * FACTOR_PITCH]\n"
-    "#undef SUBGROUP_LANE\n#undef SUBGROUP_INDEX\n#define SUBGROUP_LANE (LANE % uint(MATRIX_LANES))\n"
-    "#define SUBGROUP_INDEX (LANE / uint(MATRIX_LANES))\n"
+    "#define CLEAR_BLOCK(sum) EACH_SUM sum[j] = 0.0\n"
+    "#define gl_CooperativeMatrixLayoutRowMajor 0\n#define gl_CooperativeMatrixLayoutColumnMajor 1\n"
+    "#define E_PLACE(at, pitch, layout) (uint(at) + ((layout) == 1 ? e % MATRIX_N * uint(pitch) + e / MATRIX_N \\\n"
+    "                                                              : e / MATRIX_N * uint(pitch) + e % MATRIX_N))\n"
+    "#define E_LOAD_tiles(to, at, pitch, layout) to = factor(uint(at), uint(pitch), (layout) == 1)\n"
+    "#define E_LOAD_factors(to, at, pitch, layout) EACH_SUM to[j] = factors[E_PLACE(at, pitch, layout)]\n"
+    "#define coopMatLoad(to, memory, at, pitch, layout) E_LOAD_##memory(to, at, pitch, layout)\n"
+    "#define coopMatStore(sum, memory, at, pitch, layout) EACH_SUM \\\n"
+    "    memory[E_PLACE((at) * 4u, (pitch) * 4u, layout) / 4u][E_PLACE((at) * 4u, (pitch) * 4u, layout) % 4u] = \\\n"
+    "        floatBitsToUint(sum[j])\n"
     "float factor_at(factor f, uint row, uint column)\n{\n"
-    "    uint i = f.turned ? row : column, at = f.place + (f.turned ? column : row) * f.pitch + i / 8u;\n"
+    "    uint i = f.in_columns ? row : column, at = f.place + (f.in_columns ? column : row) * f.pitch + i / 8u;\n"
     "    uint two = tiles[at][i / 2u % 4u];\n    if (MATRIX_BF16 != 0)\n"
     "        return uintBitsToFloat(i % 2u == 0u ? two << 16 : two & 0xffff0000u);\n"
     "    return unpackHalf2x16(i % 2u == 0u ? two : two >> 16).x;\n}\n"
-    "sums product(factor x, factor y, sums z)\n{\n    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
-    "            z.x[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n";
+    "float[E_OWN] coopMatMulAdd(factor x, factor y, float[E_OWN] z)\n{\n"
+    "    EACH_SUM\n        for (uint k = 0u; k < uint(MATRIX_K); k++)\n"
+    "            z[j] += factor_at(x, e / MATRIX_N, k) * factor_at(y, k, e % MATRIX_N);\n    return z;\n}\n"
+    "#define coopMatLoadNV(to, memory, at, pitch, in_columns) \\\n"
+    "    coopMatLoad(to, memory, at, pitch, (in_columns) ? 1 : 0)\n"
+    "#define coopMatStoreNV(sum, memory, at, pitch, in_columns) \\\n"
+    "    coopMatStore(sum, memory, at, pitch, (in_columns) ? 1 : 0)\n"
+    "#define coopMatMulAddNV(left, right, sum) coopMatMulAdd(left, right, sum)\n";
 
 /* In GLSL, for groups that share units (GLSL_NV_cooperative_matrix2): tiles are in local memory, and each item keeps
    some of the sums. Elements of a whole operand are loaded without a check, those beyond the edges of a clamped one are

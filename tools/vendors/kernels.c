@@ -3,6 +3,7 @@
 
    Usage: kernels FOLDER DEVICE VENDOR FAMILY
           kernels FOLDER DEVICE VENDOR portfolio
+          kernels FOLDER DEVICE VENDOR space DRAWS SEED
 
    DEVICE is any device with the wanted language, VENDOR is intel, amd or nvidia, FAMILY a family of kernels (device,
    subgroup, cooperative, ...). Prints a tab-separated line for each kernel: its file, its name (the case, the body, and
@@ -10,28 +11,41 @@
    matrix units of the GPU that it is for (0: it has none).
 
    portfolio: the kernels of every candidate for GPUs that a search begins with (src/search/portfolio_gpu.def), for
-   graphs of its family, in f32 without matrix units, then in f16 with them. The name is then the graph, its number in
-   the table among the candidates of the family, and the body. A candidate that gives no kernel is left out. */
+   graphs of its family, in f32 without matrix units, then in f16 with them.
+   space: the kernels of DRAWS further candidates for each task of each graph, as a search finds them: points of its
+   space, and moves from the default or from the portfolio. Equal arguments give equal candidates.
+
+   The name of a candidate's kernel is the graph, the number of the task, the number of the candidate, and the body. Its
+   line goes on with the GPU's bytes of local memory and the candidate's configuration. Candidates without a kernel are
+   left out, as searches do. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
+#include "compile/lower/lower.h"
 #include "compile/task_key.h"
 #include "device/device.h"
 #include "exec/plan.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
 #include "search/portfolio.h"
+#include "search/space.h"
 #include "tools/inspect/override_gpu.h"
 #include "tuff.h"
 
 enum { SIDE = 4096 };
 
+typedef enum kernel_source { DEFAULTS, PORTFOLIO, SPACE } kernel_source;
+
 typedef struct writer {
     tuff_device *device;
     const char *folder;
-    tuff_family family;
-    unsigned lanes; /* of the matrix units, which distinguish file names; 0: none */
+    kernel_source source;
+    tuff_family family; /* TUFF_FAMILY_DEVICE for candidates */
+    unsigned lanes;     /* of the matrix units, which distinguish file names; 0: none */
+    int draws;          /* candidates of each task that are drawn from its space */
+    rng random;
 } writer;
 
 /* A graph: its computation and its sizes. */
@@ -212,6 +226,30 @@ static const kernel_case portfolio_cases[] = {
     {"attention.f16_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
+/* Graphs whose extents are no multiple of any tile, for candidates from the space. */
+static const kernel_case odd_cases[] = {
+    {"odd_matmul", build_matmul, TUFF_F32, 1021, 1023, 1027, {false, true}},
+    {"odd_matmul_f16", build_matmul, TUFF_F16, 1021, 1023, 1027, {true, false}},
+    {"odd_matmul_bf16", build_matmul, TUFF_BF16, 1021, 1023, 1027, {false, false}},
+    {"odd_rows", build_matmul, TUFF_F32, 3, 1023, 1027, {false, true}},
+    {"odd_gradients", build_attention_gradients, TUFF_F32, 3, 80, 1021, {false, false}},
+    {"odd_few_queries", build_attention_of_few_queries, TUFF_F32, 3, 80, 4093, {false, false}},
+    {"odd_layer_norm", build_layer_norm, TUFF_F32, 1021, 999, 0, {false, false}},
+    {"odd_softmax", build_softmax, TUFF_F16, 1021, 999, 0, {false, false}},
+    {"odd_gelu", build_gelu, TUFF_F16, 1021, 1023, 0, {false, false}},
+    {"odd_column", build_column_sums, TUFF_F32, 1021, 999, 0, {false, false}},
+    {"odd_scatter", build_scatter, TUFF_F32, 1021, 999, 1027, {false, false}},
+    {"odd_scan", build_scan, TUFF_F32, 1021, 999, 0, {false, false}},
+    {"column", build_column_sums, TUFF_F16, 8192, 1024, 0, {false, false}},
+    {"scatter", build_scatter, TUFF_F32, SIDE, 1024, 8192, {false, false}},
+    {"scan", build_scan, TUFF_F32, 8192, 1024, 0, {false, false}},
+};
+static const kernel_case odd_unit_cases[] = {
+    {"odd_units_f16", build_matmul, TUFF_F16, 1021, 1023, 1027, {false, true}},
+    {"odd_units_bf16", build_matmul, TUFF_BF16, 1021, 1023, 1027, {true, false}},
+    {"odd_units_gradients", build_attention_gradients, TUFF_F16, 3, 80, 1021, {false, false}},
+};
+
 /* Counts the earlier kernels with the same body in the plan. */
 static int count_before(const launch_list *list, int index)
 {
@@ -231,11 +269,28 @@ static bool write_text(const char *name, const char *source)
     return fclose(file) == 0 && written;
 }
 
-static bool write_launch(const writer *self, const launch_list *list, int index, const char *name)
+/* config: that of the candidate; NULL: none. */
+static void print_line(const writer *self, const launch *kernel, const char *file, const char *name,
+                       const tune_config *config)
+{
+    printf("%s\t%s\t%llu\t%u\t%u", file, name, (unsigned long long)kernel->groups, (unsigned)kernel->local_size,
+           self->lanes);
+    if (config) {
+        text formatted = {0};
+        tuff__config_format(config, &formatted);
+        printf("\t%llu\t%s", (unsigned long long)tuff__device_info(self->device)->local_memory_size,
+               tuff__text_get(&formatted));
+        tuff__text_free(&formatted);
+    }
+    printf("\n");
+}
+
+static bool write_launch(const writer *self, const launch_list *list, int index, const char *name,
+                         const tune_config *config)
 {
     launch *kernel = &list->launches[index];
     const int before = count_before(list, index);
-    char number[16] = "", units[16] = "", file[4096], function[KERNEL_NAME];
+    char number[16] = "", units[16] = "", file[4096], whole[256], function[KERNEL_NAME];
     assembly made;
     if (kernel->kind != LAUNCH_KERNEL)
         return true;
@@ -246,93 +301,148 @@ static bool write_launch(const writer *self, const launch_list *list, int index,
     if (self->lanes > 0)
         snprintf(units, sizeof units, ".%u", self->lanes);
     const char *source = tuff__text_get(&made.source);
-    snprintf(file, sizeof file, "%s/%s.%s%s%s.%s", self->folder, name, kernel->body, number, units,
+    snprintf(whole, sizeof whole, "%s.%s%s", name, kernel->body, number);
+    snprintf(file, sizeof file, "%s/%s%s.%s", self->folder, whole, units,
              strncmp(source, "#version", 8) == 0 ? "comp" : "cl");
     const bool written = write_text(file, source);
     tuff__assembly_free(&made);
-    printf("%s\t%s.%s%s\t%llu\t%u\t%u\n", file, name, kernel->body, number, (unsigned long long)kernel->groups,
-           (unsigned)kernel->local_size, self->lanes);
+    print_line(self, kernel, file, whole, config);
+    return written;
+}
+
+/* Lowers a task as the tuner does. Returns false if there is no such kernel; then used_tunables is set anyway. The
+   caller frees the launches. */
+static bool lower_candidate(const writer *self, const tuff_plan *plan, int task, const tune_config *config,
+                            tune_config *used_tunables, launch_list *out)
+{
+    const tuff_compile_options options = {.family = self->family};
+    *used_tunables = (tune_config){0};
+    if (tuff__lower_task(self->device, &plan->fusion, &options, task, config, used_tunables, out) != TUFF_OK)
+        return false;
+    tuff__plan_placeholders(out);
+    return true;
+}
+
+static bool write_launches(const writer *self, const launch_list *list, const char *name, const tune_config *config)
+{
+    bool written = true;
+    for (int i = 0; written && i < list->launch_count; i++)
+        written = write_launch(self, list, i, name, config);
+    return written;
+}
+
+/* The candidates that searches begin with. *candidates is NULL if there are none. */
+static int find_portfolio(const tuff_plan *plan, int task, tune_key *key, const char *const **candidates)
+{
+    *candidates = NULL;
+    if (tuff__task_key(&plan->fusion, task, key) != TUFF_OK)
+        return 0;
+    return tuff__portfolio_for_class(KERNELS_GPU, key->family, candidates);
+}
+
+/* Writes the kernels of a task with each candidate for its family, after which the graph must be named. */
+static bool write_portfolio(const writer *self, const tuff_plan *plan, int task, const char *name)
+{
+    const char *const *candidates;
+    tune_key key;
+    bool written = true;
+    const int count = find_portfolio(plan, task, &key, &candidates);
+    const size_t length = count > 0 ? strlen(key.family) : 0;
+    if (count == 0 || strncmp(name, key.family, length) != 0 || (name[length] != '\0' && name[length] != '.'))
+        return true;
+    for (int i = 0; written && i < count; i++) {
+        tune_config config, used_tunables;
+        launch_list launches;
+        char whole[96];
+        snprintf(whole, sizeof whole, "%s.%d.%d", name, task, i);
+        if (tuff__config_parse(candidates[i], &config) != TUFF_OK)
+            return false;
+        if (!lower_candidate(self, plan, task, &config, &used_tunables, &launches))
+            continue;
+        written = write_launches(self, &launches, whole, &config);
+        tuff__launch_list_free(&launches);
+    }
+    return written;
+}
+
+/* Draws a point of the space, or a few moves away from the default or from a candidate of the portfolio. */
+static void draw_candidate(writer *self, const tune_space *space, const char *const *candidates, int count,
+                           tune_config *out)
+{
+    enum { MOST_MOVES = 3 };
+    if (tuff__rng_below(&self->random, 2) == 0) {
+        tuff__space_random(space, &self->random, out);
+        return;
+    }
+    const int start = tuff__rng_below(&self->random, count + 1);
+    *out = (tune_config){0};
+    if (start < count && tuff__config_parse(candidates[start], out) == TUFF_OK)
+        tuff__space_fit(space, out);
+    for (int moves = 1 + tuff__rng_below(&self->random, MOST_MOVES); moves > 0 && space->count > 0; moves--)
+        (void)tuff__space_move(space, tuff__rng_below(&self->random, tuff__space_moves(space)), out);
+}
+
+/* Returns whether a program with this hash is new, and adds it to those seen. */
+static bool is_new(uint64_t *seen, int *count, uint64_t hash)
+{
+    for (int i = 0; i < *count; i++)
+        if (seen[i] == hash)
+            return false;
+    seen[(*count)++] = hash;
+    return true;
+}
+
+/* Writes the kernels of candidates that are drawn from the task's space, which grows while it is drawn from. Equal
+   programs count once, those equal to the default not at all. A small space has fewer than the wanted number. */
+static bool write_space(writer *self, const tuff_plan *plan, int task, const char *name)
+{
+    enum { TRIES = 16 }; /* for each candidate that is wanted */
+    const char *const *candidates;
+    tune_space space = {0};
+    tune_config config = {0}, used_tunables;
+    tune_key key;
+    const int count = find_portfolio(plan, task, &key, &candidates);
+    uint64_t *seen = malloc(((size_t)self->draws + 1) * sizeof *seen);
+    bool written = seen != NULL;
+    int found = 0;
+    for (int i = 0; written && i < TRIES * self->draws && found < self->draws + 1; i++) {
+        launch_list launches;
+        task_estimate estimate;
+        char whole[96];
+        if (i > 0)
+            draw_candidate(self, &space, candidates, count, &config);
+        const bool is_lowered = lower_candidate(self, plan, task, &config, &used_tunables, &launches);
+        tuff__space_add_tunables(&space, &used_tunables);
+        if (!is_lowered)
+            continue;
+        tuff__estimate_launches(&launches, &estimate);
+        tuff__config_trim(&config, &used_tunables);
+        snprintf(whole, sizeof whole, "%s.%d.%d", name, task, found);
+        if (is_new(seen, &found, estimate.kernels) && i > 0)
+            written = write_launches(self, &launches, whole, &config);
+        tuff__launch_list_free(&launches);
+    }
+    free(seen);
     return written;
 }
 
 /* Lowers the plan but does not record it, so that the device need not compile kernels meant for other GPUs. */
-static bool write_plan(const writer *self, tuff_graph *graph, const char *name)
+static bool write_plan(writer *self, tuff_graph *graph, const char *name)
 {
     const tuff_compile_options options = {.family = self->family};
     tuff_plan *plan = NULL;
     bool written = graph->status == TUFF_OK && tuff__plan_create(graph, &options, NULL, &plan) == TUFF_OK;
-    for (int i = 0; written && i < plan->executable.launches.launch_count; i++)
-        written = write_launch(self, &plan->executable.launches, i, name);
+    if (written && self->source == DEFAULTS)
+        written = write_launches(self, &plan->executable.launches, name, NULL);
+    for (int i = 0; written && self->source != DEFAULTS && i < plan->fusion.task_count; i++)
+        written = self->source == PORTFOLIO ? write_portfolio(self, plan, i, name) : write_space(self, plan, i, name);
     if (!written)
         fprintf(stderr, "%s: %s\n", name, graph->status == TUFF_OK ? tuff_error() : graph->message);
     tuff_plan_destroy(plan);
     return written;
 }
 
-/* Lowers the plan with a candidate for one of its tasks, and writes the kernels of that task. Nothing is written if
-   there are none. */
-static bool write_candidate(const writer *self, const tuff_plan *plan, int task, const tune_config *config,
-                            const char *name)
-{
-    enum { MAX_TASKS = 64 };
-    const tuff_compile_options options = {.family = TUFF_FAMILY_DEVICE};
-    const tune_config *configs[MAX_TASKS] = {NULL};
-    launch_list launches;
-    bool written = true;
-    if (plan->fusion.task_count > MAX_TASKS)
-        return false;
-    configs[task] = config;
-    const tuff_status status = tuff__relower(&plan->executable.launches, &plan->fusion, &options, configs, &launches);
-    if (status != TUFF_OK)
-        return status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT;
-    for (int i = 0; written && i < launches.launch_count; i++)
-        if (launches.launches[i].task == task)
-            written = write_launch(self, &launches, i, name);
-    tuff__launch_list_free(&launches);
-    return written;
-}
-
-/* Writes the kernels of a task with each candidate for its family. */
-static bool write_candidates(const writer *self, const tuff_plan *plan, int task, const kernel_case *one)
-{
-    const char *const *candidates;
-    tune_key key;
-    const tuff_status known = tuff__task_key(&plan->fusion, task, &key);
-    const size_t length = strlen(known ? "" : key.family);
-    if (known != TUFF_OK || strncmp(one->name, key.family, length) != 0 ||
-        (one->name[length] != '\0' && one->name[length] != '.'))
-        return known == TUFF_OK || known == TUFF_E_UNSUPPORTED;
-    const int count = tuff__portfolio_for_class(KERNELS_GPU, key.family, &candidates);
-    bool written = true;
-    for (int i = 0; written && i < count; i++) {
-        tune_config config;
-        char name[64];
-        snprintf(name, sizeof name, "%s.%d.%d", one->name, task, i);
-        written =
-            tuff__config_parse(candidates[i], &config) == TUFF_OK && write_candidate(self, plan, task, &config, name);
-    }
-    return written;
-}
-
-static bool write_portfolio_case(const writer *self, const kernel_case *one)
-{
-    const tuff_compile_options options = {.family = TUFF_FAMILY_DEVICE};
-    tuff_graph *graph = tuff_graph_create(self->device);
-    tuff_plan *plan = NULL;
-    if (!graph)
-        return false;
-    one->build(one, graph);
-    bool written = graph->status == TUFF_OK && tuff__plan_create(graph, &options, NULL, &plan) == TUFF_OK;
-    for (int i = 0; written && i < plan->fusion.task_count; i++)
-        written = write_candidates(self, plan, i, one);
-    if (!written)
-        fprintf(stderr, "portfolio, %s: %s\n", one->name, graph->status == TUFF_OK ? tuff_error() : graph->message);
-    tuff_plan_destroy(plan);
-    tuff_graph_destroy(graph);
-    return written;
-}
-
-static bool write_case(const writer *self, const kernel_case *one)
+static bool write_case(writer *self, const kernel_case *one)
 {
     tuff_graph *graph = tuff_graph_create(self->device);
     if (!graph)
@@ -344,7 +454,7 @@ static bool write_case(const writer *self, const kernel_case *one)
 }
 
 /* Writes a step of AdamW for one parameter matrix. */
-static bool write_adamw(const writer *self)
+static bool write_adamw(writer *self)
 {
     static const int axes[] = {0, 1};
     const tuff_parameter_spec specs[] = {{.name = "w", .shape = TUFF_SHAPE(SIDE, 1024)}};
@@ -398,38 +508,45 @@ static int find_vendor(const char *name)
     return found;
 }
 
-/* Writes the kernels for GPUs of the vendor that have the given units. */
-static bool write_portfolio_kernels(const writer *self)
+static bool write_cases(writer *self, const kernel_case *given, size_t count)
+{
+    bool written = true;
+    for (size_t i = 0; written && i < count; i++)
+        written = write_case(self, &given[i]);
+    return written;
+}
+#define WRITE_CASES(self, given) write_cases(self, given, sizeof(given) / sizeof *(given))
+
+/* Writes the kernels of the portfolio for GPUs that have the given units. */
+static bool write_portfolio_kernels(writer *self)
 {
     bool written = true;
     for (size_t i = 0; written && i < sizeof portfolio_cases / sizeof *portfolio_cases; i++)
         if ((portfolio_cases[i].dtype == TUFF_F16) == (self->lanes > 0))
-            written = write_portfolio_case(self, &portfolio_cases[i]);
+            written = write_case(self, &portfolio_cases[i]);
     return written;
 }
 
-static bool write_vector_kernels(const writer *self)
+static bool write_vector_kernels(writer *self)
 {
-    bool written = true;
-    for (size_t i = 0; written && i < sizeof cases / sizeof *cases; i++)
-        written = write_case(self, &cases[i]);
-    return written && write_adamw(self);
+    return WRITE_CASES(self, cases) && write_adamw(self) && (self->source == DEFAULTS || WRITE_CASES(self, odd_cases));
 }
 
-static bool write_unit_kernels(const writer *self)
+static bool write_unit_kernels(writer *self)
 {
     const bool has_warpgroups = tuff__device_info(self->device)->matrix_warpgroup;
     bool written = true;
     for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
         if (!has_warpgroups || unit_cases[i].build == build_matmul) /* warpgroups have no others */
             written = write_case(self, &unit_cases[i]);
-    return written;
+    return written && (self->source == DEFAULTS || WRITE_CASES(self, odd_unit_cases));
 }
 
 /* Writes the kernels without matrix units, then those of each kind of unit. The latter only in OpenCL C, because no
    compiler here takes them in GLSL. */
-static bool write_all(writer *self, int vendor, bool portfolio)
+static bool write_all(writer *self, int vendor)
 {
+    const bool portfolio = self->source == PORTFOLIO;
     override_vendor(self->device, vendor, vendors[vendor].choices[0], false);
     bool written = portfolio ? write_portfolio_kernels(self) : write_vector_kernels(self);
     for (int k = 0; k < 2 && vendors[vendor].choices[k] > 0 && !tuff__device_takes_glsl(self->device); k++) {
@@ -455,10 +572,27 @@ static bool find_family(const char *name, tuff_family *family)
     return false;
 }
 
+/* Reads what to write: FAMILY, portfolio, or space DRAWS SEED. */
+static bool read_source(writer *self, int count, char **arguments)
+{
+    self->family = TUFF_FAMILY_DEVICE;
+    if (count == 3 && strcmp(arguments[0], "space") == 0) {
+        self->source = SPACE;
+        self->draws = atoi(arguments[1]);
+        self->random.state = strtoull(arguments[2], NULL, 10);
+        return self->draws > 0;
+    }
+    if (count == 1 && strcmp(arguments[0], "portfolio") == 0) {
+        self->source = PORTFOLIO;
+        return true;
+    }
+    return count == 1 && find_family(arguments[0], &self->family);
+}
+
 int main(int count, char **arguments)
 {
-    enum { EXIT_NO_DEVICE = 77 };
-    if (count != 5)
+    enum { EXIT_NO_DEVICE = 77, FIRST = 4 };
+    if (count <= FIRST)
         return EXIT_USAGE;
     writer self = {.device = tuff_device_open(arguments[2]), .folder = arguments[1]};
     if (!self.device) {
@@ -466,11 +600,10 @@ int main(int count, char **arguments)
         return EXIT_NO_DEVICE;
     }
     const int vendor = find_vendor(arguments[3]);
-    const bool portfolio = strcmp(arguments[4], "portfolio") == 0;
-    bool written = vendor < VENDORS && (portfolio || find_family(arguments[4], &self.family));
+    bool written = vendor < VENDORS && read_source(&self, count - FIRST, arguments + FIRST);
     if (!written)
-        fprintf(stderr, "unknown vendor \"%s\" or family \"%s\"\n", arguments[3], arguments[4]);
-    written = written && write_all(&self, vendor, portfolio);
+        fprintf(stderr, "unknown vendor \"%s\", or nothing to write: \"%s\"\n", arguments[3], arguments[FIRST]);
+    written = written && write_all(&self, vendor);
     tuff_device_close(self.device);
     return written ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -130,16 +130,16 @@ def find_cuda(name):
 NO_DEVICE = 77  # exit code of vendor_kernels
 
 
-def write_vendor_kernels(build, folder, vendor, devices, family):
+def write_vendor_kernels(build, folder, vendor, devices, *source):
     """Empties the folder and lets vendor_kernels write kernels there, in the language of the first device that exists.
-    Returns the fields of the lines that it prints, one for each kernel."""
+    Returns the fields of the lines that it prints, one for each kernel. source: a family, or what else it takes."""
     program = os.path.join(build, "vendor_kernels")
     if not os.path.exists(program):
         raise Missing("vendor_kernels is not built")
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     for device in devices:
-        code, output = run([program, folder, device, vendor, family])
+        code, output = run([program, folder, device, vendor, *source])
         if code == 0:
             return [line.split("\t") for line in output.splitlines()]
         if code != NO_DEVICE:
