@@ -230,9 +230,9 @@ static const char opencl_intel[] =
     "\\\n"
     "}\n";
 
-/* The functions of GLSL_KHR_cooperative_matrix and of GLSL_NV_cooperative_matrix, for matrices of a subgroup. A factor is
-   represented by where it was loaded from, and each lane keeps some of a block's sums. Layout 0 means lines of rows, 1
-   lines of columns; places and pitches are counted in elements of the memory, whose type need not be the matrix's. */
+/* The functions of GLSL_KHR_cooperative_matrix and of GLSL_NV_cooperative_matrix, for matrices of a subgroup. A factor
+   is represented by where it was loaded from, and each lane keeps some of a block's sums. Layout 0 means lines of rows,
+   1 lines of columns; places and pitches are counted in elements of the memory, whose type need not be the matrix's. */
 static const char glsl[] =
     "#undef LEFT_BLOCK\n#undef RIGHT_BLOCK\n#undef SUM_BLOCK\n#undef CLEAR_BLOCK\n#undef SUBGROUP_LANE\n"
     "#undef SUBGROUP_INDEX\n#define E_SUMS (MATRIX_M * MATRIX_N)\n"
