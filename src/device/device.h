@@ -158,6 +158,10 @@ bool tuff__device_give_up_compiles(tuff_device *device);
 bool tuff__program_is_loaded(tuff_device *device, const program_request *request);
 void tuff__program_release(tuff_device *device, program *program); /* NULL is allowed */
 driver_program *tuff__program_driver(program *program);
+/* Calls visit with the program of every kernel of the self-test that the device's claims call for, until it fails, for
+   tools that compile them elsewhere. A request is valid during the call only. */
+typedef tuff_status (*program_visitor)(void *state, const program_request *request);
+tuff_status tuff__device_self_test_programs(tuff_device *device, program_visitor visit, void *state);
 /* From now on, the device's programs are built so that tuff__program_spilled_bytes knows their spills; for devices on
    which candidates run. */
 void tuff__device_collect_spill_statistics(tuff_device *device);

@@ -454,15 +454,14 @@ static void prepare(tuff_device *device, prepared *self)
     self->done = self->count;
 }
 
-/* Prepares all probes and the blocks of f16. Other blocks follow once these are proved (prove_matrices). */
-static void prepare_first(tuff_device *device, const tuff_device_info *claims, prepared *self)
+/* Adds all probes and the blocks of f16. Other blocks follow once these are proved (prove_matrices). */
+static void add_first(tuff_device *device, const tuff_device_info *claims, prepared *self)
 {
     for (int i = 0; i < PROBE_COUNT; i++)
         if (!probes[i].is_wanted || probes[i].is_wanted(claims))
             self->requests[self->count++] = request_probe(device, &probes[i], claims);
     for (int i = 0; i < BLOCKS_PER_DTYPE && claims->cooperative_matrix != TUFF_MATRIX_NONE; i++)
         add_block(device, claimed_block(device, claims, false, i), self);
-    prepare(device, self);
 }
 
 /* Whether the driver claims that groups of the block's size multiply its dtype. */
@@ -472,7 +471,7 @@ static bool is_claimed(const tuff_device_info *claims, const block *tried)
     return *group_sizes(&copy, tried->bf16) & tried->items;
 }
 
-static void prepare_others(tuff_device *device, const tuff_device_info *claims, prepared *self)
+static void add_others(tuff_device *device, const tuff_device_info *claims, prepared *self)
 {
     for (int i = 0; i < BLOCKS_PER_DTYPE && claims->matrix_bf16; i++)
         add_block(device, claimed_block(device, claims, true, i), self);
@@ -483,7 +482,6 @@ static void prepare_others(tuff_device *device, const tuff_device_info *claims, 
     }
     for (int i = 0; i < WARPGROUP_BLOCKS && claims->matrix_warpgroup; i++)
         add_block(device, warpgroup_block(i), self);
-    prepare(device, self);
 }
 
 static void release_programs(tuff_device *device, prepared *self)
@@ -492,6 +490,22 @@ static void release_programs(tuff_device *device, prepared *self)
         tuff__program_release(device, self->programs[i]);
         tuff__text_free(&self->texts[i]);
     }
+}
+
+tuff_status tuff__device_self_test_programs(tuff_device *device, program_visitor visit, void *state)
+{
+    prepared *all = tuff__calloc(1, sizeof *all);
+    if (!all)
+        return TUFF_E_OOM_HOST;
+    add_first(device, &device->info, all);
+    if (device->info.cooperative_matrix != TUFF_MATRIX_NONE)
+        add_others(device, &device->info, all);
+    tuff_status status = TUFF_OK;
+    for (int i = 0; i < all->count && status == TUFF_OK; i++)
+        status = visit(state, &all->requests[i]);
+    release_programs(device, all);
+    tuff__free(all);
+    return status;
 }
 
 /* The 16-bit form of a small integer. */
@@ -612,7 +626,8 @@ static tuff_status prove_matrices(tuff_device *device, const tuff_device_info *c
     if (state != TUFF_MATRICES_OFFERED)
         return TUFF_OK;
     info->cooperative_matrix = claims->cooperative_matrix;
-    prepare_others(device, claims, programs);
+    add_others(device, claims, programs);
+    prepare(device, programs);
     if (claims->matrix_bf16) {
         TRY(try_matrices(device, claims, true, got, &state));
         info->matrix_bf16 = state == TUFF_MATRICES_OFFERED;
@@ -629,8 +644,10 @@ static tuff_status run_probes(tuff_device *device)
     words *got = tuff__alloc(sizeof *got);
     prepared *programs = tuff__calloc(1, sizeof *programs);
     tuff_status status = got && programs ? TUFF_OK : TUFF_E_OOM_HOST;
-    if (status == TUFF_OK)
-        prepare_first(device, &claims, programs);
+    if (status == TUFF_OK) {
+        add_first(device, &claims, programs);
+        prepare(device, programs);
+    }
     info->half_arithmetic = info->int64 = info->subgroup_shuffle = false;
     info->exchange_lanes = 0;
     for (int i = 0; i < PROBE_COUNT && status == TUFF_OK; i++)

@@ -4,6 +4,7 @@
    Usage: kernels FOLDER DEVICE VENDOR FAMILY
           kernels FOLDER DEVICE VENDOR portfolio
           kernels FOLDER DEVICE VENDOR space DRAWS SEED
+          kernels FOLDER DEVICE VENDOR self-test
 
    DEVICE is any device with the wanted language, VENDOR is intel, amd or nvidia, FAMILY a family of kernels (device,
    subgroup, cooperative, ...). Prints a tab-separated line for each kernel: its file, its name (the case, the body, and
@@ -14,6 +15,8 @@
    graphs of its family, in f32 without matrix units, then in f16 with them.
    space: the kernels of DRAWS further candidates for each task of each graph, as a search finds them: points of its
    space, and moves from the default or from the portfolio. Equal arguments give equal candidates.
+
+   self-test: the kernels of the self-test, for all features that the vendor's GPUs may claim.
 
    The name of a candidate's kernel is the graph, the number of the task, the number of the candidate, and the body. Its
    line goes on with the GPU's bytes of local memory and the candidate's configuration. Candidates without a kernel are
@@ -36,7 +39,7 @@
 
 enum { SIDE = 4096 };
 
-typedef enum kernel_source { DEFAULTS, PORTFOLIO, SPACE } kernel_source;
+typedef enum kernel_source { DEFAULTS, PORTFOLIO, SPACE, SELF_TEST } kernel_source;
 
 typedef struct writer {
     tuff_device *device;
@@ -517,6 +520,38 @@ static bool write_cases(writer *self, const kernel_case *given, size_t count)
 }
 #define WRITE_CASES(self, given) write_cases(self, given, sizeof(given) / sizeof *(given))
 
+typedef struct self_test_writer {
+    const writer *to;
+    int count;
+} self_test_writer;
+
+static tuff_status write_program(void *state, const program_request *request)
+{
+    self_test_writer *self = state;
+    char file[4096];
+    snprintf(file, sizeof file, "%s/self_test.%d.%u.%s", self->to->folder, self->count, self->to->lanes,
+             strncmp(request->text, "#version", 8) == 0 ? "comp" : "cl");
+    if (!write_text(file, request->text))
+        return TUFF_E_IO;
+    printf("%s\tself_test.%d\t1\t%u\t%u\n", file, self->count++, (unsigned)request->local_size, self->to->lanes);
+    return TUFF_OK;
+}
+
+/* In OpenCL C only Intel's drivers claim the standard's subgroups. */
+static bool write_self_test(const writer *self)
+{
+    enum { INTEL = 0x8086 };
+    self_test_writer to = {.to = self};
+    tuff_device_info claims = *tuff__device_info(self->device);
+    claims.half_arithmetic = claims.int64 = claims.narrow_storage = true;
+    if (!tuff__device_takes_glsl(self->device) && claims.vendor_id != INTEL) {
+        claims.subgroup_size = 0;
+        claims.subgroup_shuffle = false;
+    }
+    tuff__device_override_info(self->device, &claims);
+    return tuff__device_self_test_programs(self->device, write_program, &to) == TUFF_OK;
+}
+
 /* Writes the kernels of the portfolio for GPUs that have the given units. */
 static bool write_portfolio_kernels(writer *self)
 {
@@ -529,6 +564,8 @@ static bool write_portfolio_kernels(writer *self)
 
 static bool write_vector_kernels(writer *self)
 {
+    if (self->source == SELF_TEST)
+        return write_self_test(self);
     return WRITE_CASES(self, cases) && write_adamw(self) && (self->source == DEFAULTS || WRITE_CASES(self, odd_cases));
 }
 
@@ -536,6 +573,8 @@ static bool write_unit_kernels(writer *self)
 {
     const bool has_warpgroups = tuff__device_info(self->device)->matrix_warpgroup;
     bool written = true;
+    if (self->source == SELF_TEST)
+        return write_self_test(self);
     for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
         if (!has_warpgroups || unit_cases[i].build == build_matmul) /* warpgroups have no others */
             written = write_case(self, &unit_cases[i]);
@@ -572,7 +611,7 @@ static bool find_family(const char *name, tuff_family *family)
     return false;
 }
 
-/* Reads what to write: FAMILY, portfolio, or space DRAWS SEED. */
+/* Reads what to write: FAMILY, portfolio, self-test, or space DRAWS SEED. */
 static bool read_source(writer *self, int count, char **arguments)
 {
     self->family = TUFF_FAMILY_DEVICE;
@@ -582,8 +621,9 @@ static bool read_source(writer *self, int count, char **arguments)
         self->random.state = strtoull(arguments[2], NULL, 10);
         return self->draws > 0;
     }
-    if (count == 1 && strcmp(arguments[0], "portfolio") == 0) {
-        self->source = PORTFOLIO;
+    const bool is_portfolio = strcmp(arguments[0], "portfolio") == 0;
+    if (count == 1 && (is_portfolio || strcmp(arguments[0], "self-test") == 0)) {
+        self->source = is_portfolio ? PORTFOLIO : SELF_TEST;
         return true;
     }
     return count == 1 && find_family(arguments[0], &self->family);
