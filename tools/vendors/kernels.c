@@ -15,7 +15,6 @@
    graphs of its family, in f32 without matrix units, then in f16 with them.
    space: the kernels of DRAWS further candidates for each task of each graph, as a search finds them: points of its
    space, and moves from the default or from the portfolio. Equal arguments give equal candidates.
-
    self-test: the kernels of the self-test, for all features that the vendor's GPUs may claim.
 
    The name of a candidate's kernel is the graph, the number of the task, the number of the candidate, and the body. Its
@@ -229,8 +228,8 @@ static const kernel_case portfolio_cases[] = {
     {"attention.f16_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
-/* Graphs whose extents are no multiple of any tile, for candidates from the space. */
-static const kernel_case odd_cases[] = {
+/* Further graphs for candidates from the space. The extents of the odd ones are no multiples of any tile. */
+static const kernel_case space_cases[] = {
     {"odd_matmul", build_matmul, TUFF_F32, 1021, 1023, 1027, {false, true}},
     {"odd_matmul_f16", build_matmul, TUFF_F16, 1021, 1023, 1027, {true, false}},
     {"odd_matmul_bf16", build_matmul, TUFF_BF16, 1021, 1023, 1027, {false, false}},
@@ -247,7 +246,7 @@ static const kernel_case odd_cases[] = {
     {"scatter", build_scatter, TUFF_F32, SIDE, 1024, 8192, {false, false}},
     {"scan", build_scan, TUFF_F32, 8192, 1024, 0, {false, false}},
 };
-static const kernel_case odd_unit_cases[] = {
+static const kernel_case space_unit_cases[] = {
     {"odd_units_f16", build_matmul, TUFF_F16, 1021, 1023, 1027, {false, true}},
     {"odd_units_bf16", build_matmul, TUFF_BF16, 1021, 1023, 1027, {true, false}},
     {"odd_units_gradients", build_attention_gradients, TUFF_F16, 3, 80, 1021, {false, false}},
@@ -313,17 +312,19 @@ static bool write_launch(const writer *self, const launch_list *list, int index,
     return written;
 }
 
-/* Lowers a task as the tuner does. Returns false if there is no such kernel; then used_tunables is set anyway. The
-   caller frees the launches. */
+/* Lowers a task as the tuner does. If there is no such kernel, *exists is false, and used_tunables is set anyway. Returns
+   whether lowering did not fail for another reason. The caller frees the launches that exist. */
 static bool lower_candidate(const writer *self, const tuff_plan *plan, int task, const tune_config *config,
-                            tune_config *used_tunables, launch_list *out)
+                            tune_config *used_tunables, launch_list *out, bool *exists)
 {
     const tuff_compile_options options = {.family = self->family};
     *used_tunables = (tune_config){0};
-    if (tuff__lower_task(self->device, &plan->fusion, &options, task, config, used_tunables, out) != TUFF_OK)
-        return false;
-    tuff__plan_placeholders(out);
-    return true;
+    const tuff_status status =
+        tuff__lower_task(self->device, &plan->fusion, &options, task, config, used_tunables, out);
+    *exists = status == TUFF_OK;
+    if (*exists)
+        tuff__plan_placeholders(out);
+    return *exists || status == TUFF_E_UNSUPPORTED || status == TUFF_E_LIMIT;
 }
 
 static bool write_launches(const writer *self, const launch_list *list, const char *name, const tune_config *config)
@@ -358,9 +359,10 @@ static bool write_portfolio(const writer *self, const tuff_plan *plan, int task,
         launch_list launches;
         char whole[96];
         snprintf(whole, sizeof whole, "%s.%d.%d", name, task, i);
-        if (tuff__config_parse(candidates[i], &config) != TUFF_OK)
-            return false;
-        if (!lower_candidate(self, plan, task, &config, &used_tunables, &launches))
+        bool exists;
+        written = tuff__config_parse(candidates[i], &config) == TUFF_OK &&
+                  lower_candidate(self, plan, task, &config, &used_tunables, &launches, &exists);
+        if (!written || !exists)
             continue;
         written = write_launches(self, &launches, whole, &config);
         tuff__launch_list_free(&launches);
@@ -414,9 +416,10 @@ static bool write_space(writer *self, const tuff_plan *plan, int task, const cha
         char whole[96];
         if (i > 0)
             draw_candidate(self, &space, candidates, count, &config);
-        const bool is_lowered = lower_candidate(self, plan, task, &config, &used_tunables, &launches);
+        bool exists;
+        written = lower_candidate(self, plan, task, &config, &used_tunables, &launches, &exists);
         tuff__space_add_tunables(&space, &used_tunables);
-        if (!is_lowered)
+        if (!exists)
             continue;
         tuff__estimate_launches(&launches, &estimate);
         tuff__config_trim(&config, &used_tunables);
@@ -566,7 +569,8 @@ static bool write_vector_kernels(writer *self)
 {
     if (self->source == SELF_TEST)
         return write_self_test(self);
-    return WRITE_CASES(self, cases) && write_adamw(self) && (self->source == DEFAULTS || WRITE_CASES(self, odd_cases));
+    return WRITE_CASES(self, cases) && write_adamw(self) &&
+           (self->source == DEFAULTS || WRITE_CASES(self, space_cases));
 }
 
 static bool write_unit_kernels(writer *self)
@@ -578,7 +582,7 @@ static bool write_unit_kernels(writer *self)
     for (size_t i = 0; written && i < sizeof unit_cases / sizeof *unit_cases; i++)
         if (!has_warpgroups || unit_cases[i].build == build_matmul) /* warpgroups have no others */
             written = write_case(self, &unit_cases[i]);
-    return written && (self->source == DEFAULTS || WRITE_CASES(self, odd_unit_cases));
+    return written && (self->source == DEFAULTS || WRITE_CASES(self, space_unit_cases));
 }
 
 /* Writes the kernels without matrix units, then those of each kind of unit. The latter only in OpenCL C, because no
@@ -642,7 +646,7 @@ int main(int count, char **arguments)
     const int vendor = find_vendor(arguments[3]);
     bool written = vendor < VENDORS && read_source(&self, count - FIRST, arguments + FIRST);
     if (!written)
-        fprintf(stderr, "unknown vendor \"%s\", or nothing to write: \"%s\"\n", arguments[3], arguments[FIRST]);
+        fprintf(stderr, "unknown vendor \"%s\", or no such kernels: \"%s\"\n", arguments[3], arguments[FIRST]);
     written = written && write_all(&self, vendor);
     tuff_device_close(self.device);
     return written ? EXIT_SUCCESS : EXIT_FAILURE;
