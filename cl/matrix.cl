@@ -7,7 +7,12 @@
 #define ZERO_PART ((uint4)(0))
 #define MAKE_PART(x, y, z, w) ((uint4)(x, y, z, w))
 #define results ((__local float *)tiles)
-#define RESULT_VECTOR(at) (*(__local const float4 *)(results + (at)))
+#define FOUR_RESULTS(at) (*(__local const float4 *)(results + (at)))
+#if VEC == 8
+#define RESULT_VECTOR(at) ((float8)(FOUR_RESULTS(at), FOUR_RESULTS((at) + 4)))
+#else
+#define RESULT_VECTOR(at) FOUR_RESULTS(at)
+#endif
 #define RESULT_ELEMENT(at) results[at]
 // SCALE_BLOCK multiplies each row of sums by one of the body's `factors`, from place `at` on.
 #define FACTOR_PITCH 1

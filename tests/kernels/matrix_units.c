@@ -34,6 +34,7 @@ typedef struct product_case {
     tuff_dtype x_dtype, y_dtype;
     tuff_precision precision, factors; /* of the plan; to which f32 factors of matmuls may be rounded */
     bool backwards;                    /* the terms of y are reversed in memory */
+    bool narrow;                       /* the result is stored in 16 bits, as x is */
 } product_case;
 
 static uint32_t state = 1;
@@ -102,6 +103,39 @@ static void expect_whole_parts(const tuff_plan *plan)
         }
 }
 
+/* Results of 16 bits leave in vectors of 16 bytes where OpenCL C can address them. */
+static void expect_wide_results(const tuff_device *device, const product_case *one, const tuff_plan *plan)
+{
+    const launch_list *list = &plan->executable.launches;
+    const bool wide = one->narrow && one->columns % 8 == 0 && !tuff__device_takes_glsl(device);
+    for (int i = 0; i < list->launch_count; i++)
+        if (strcmp(list->launches[i].body, "matmul_cooperative") == 0)
+            assert_int_equal(list->launches[i].vec, wide ? 8 : 4);
+}
+
+/* Reads the result as f32. */
+static tuff_status read_result(tuff_plan *plan, const product_case *one, int64_t count, float *out)
+{
+    if (!one->narrow)
+        return tuff_plan_read(plan, "result", out, (size_t)count * sizeof *out);
+    uint16_t *bits = malloc((size_t)count * sizeof *bits);
+    assert_non_null(bits);
+    const tuff_status status = tuff_plan_read(plan, "result", bits, (size_t)count * sizeof *bits);
+    for (int64_t i = 0; i < count && status == TUFF_OK; i++) {
+        double number;
+        tuff__to_double(one->x_dtype, &bits[i], 1, &number);
+        out[i] = (float)number;
+    }
+    free(bits);
+    return status;
+}
+
+/* Returns half of the distance of neighbouring 16-bit numbers. */
+static double rounding_of(const product_case *one, double number)
+{
+    return one->narrow ? ldexp(fabs(number), one->x_dtype == TUFF_BF16 ? -8 : -11) : 0;
+}
+
 static void check_elements(const product_case *one, const double *x, const double *y, const float *got)
 {
     for (int64_t i = 0; i < one->batches * one->rows * one->columns; i++) {
@@ -116,7 +150,8 @@ static void check_elements(const product_case *one, const double *x, const doubl
             magnitude += fabs(term);
         }
         const double wanted = one->epilogue ? fmax(sum, 0) * 0.5 + (double)column : sum;
-        if (!(fabs(got[i] - wanted) <= ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30))
+        const double allowed = ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
+        if (!(fabs(got[i] - wanted) <= allowed + rounding_of(one, wanted)))
             fail_msg("%s, %lldx%lldx%lld, %lld batches, turned %d %d, dtypes %d %d, epilogue %d: element %lld is %.9g, "
                      "not %.9g",
                      emulated_units->name, (long long)one->rows, (long long)one->columns, (long long)one->inner,
@@ -157,7 +192,7 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
 static void try_product(tuff_device *device, const product_case *one, int buffers)
 {
     const int64_t x_count = one->batches * one->rows * one->inner, y_count = one->batches * one->inner * one->columns;
-    const size_t size = (size_t)(one->batches * one->rows * one->columns) * sizeof(float);
+    const int64_t count = one->batches * one->rows * one->columns;
     tuff_graph *graph = tuff_graph_create(device);
     assert_non_null(graph);
     tuff_tensor *x = operand(graph, "x", one->x_dtype, one->batches, one->rows, one->inner, one->x_turned);
@@ -169,19 +204,20 @@ static void try_product(tuff_device *device, const product_case *one, int buffer
     if (one->epilogue)
         result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
                           tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32));
-    tuff_output(graph, "result", result);
+    tuff_output(graph, "result", one->narrow ? tuff_cast(result, one->x_dtype) : result);
     const tuff_compile_options options = {
         .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
     tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
     assert_true(uses_units(plan));
+    expect_wide_results(device, one, plan);
     assert_true(!suits_groups(device, one) || uses_body(plan, "matmul_workgroup"));
     assert_true(!emulated_units->on_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
-    float *got = malloc(size);
+    float *got = malloc((size_t)count * sizeof *got);
     assert_non_null(got);
     write_numbers(plan, "x", one->x_dtype, x_numbers, x_count);
     write_numbers(plan, "y", one->y_dtype, y_numbers, y_count);
-    if (tuff_plan_run(plan) != TUFF_OK || tuff_plan_read(plan, "result", got, size) != TUFF_OK)
+    if (tuff_plan_run(plan) != TUFF_OK || read_result(plan, one, count, got) != TUFF_OK)
         fail_msg("%s: %s", emulated_units->name, tuff_error());
     check_elements(one, x_numbers, y_numbers, got);
     free(x_numbers);
@@ -220,6 +256,9 @@ static const product_case cases[] = {
     {72, 136, 96, 1, false, false, true, F16, .backwards = true},
     {40, 64, 80, 1, true, true, false, TUFF_F32, TUFF_F32, .precision = TUFF_PRECISION_F16, .backwards = true},
     {35, 40, 37, 1, true, true, false, TUFF_BF16, TUFF_F32, .precision = TUFF_PRECISION_BF16},
+    {72, 136, 96, 1, false, false, true, F16, .narrow = true},
+    {33, 72, 40, 2, false, true, false, TUFF_BF16, TUFF_BF16, .precision = TUFF_PRECISION_F32, .narrow = true},
+    {24, 44, 72, 1, true, false, true, F16, .narrow = true},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -2,8 +2,10 @@
 row, a figure, or both. Also tries what tools/check-vendors says of candidates for GPUs and of spills. Usage:
 machine_code.py SOURCE_FOLDER"""
 import collections
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import os
 import re
 import sys
@@ -345,6 +347,31 @@ def check_spilling():
     expect(list(limits.spilling_complaints({}, {"dg2"}, {("map", "dg2"): 1})), "a number that is too high")
 
 
+def check_missing(folder):
+    """A compiler that is missing is an error if it was named."""
+    def absent(*_):
+        raise check_vendors.Missing("not here")
+
+    check_vendors.COMPILERS["igc"] = (absent,) + check_vendors.COMPILERS["igc"][1:]
+    check_vendors.write_all = lambda *_: [check_vendors.Kernel(os.path.join(folder, "one.cl"), "f32")]
+    with open(os.path.join(folder, "one.cl"), "w", encoding="utf-8") as file:
+        file.write("#define LOCAL_SIZE 64\n")
+    for tool, name in ((check_vendors, "igc"), (check_loops, "aco")):
+        try:
+            tool.report_missing(name, "not here", [name])
+            expect(False, "%s is missing and was named" % name)
+        except SystemExit as why:
+            expect(str(why).startswith(name + " is missing"), "what is said of %s: %s" % (name, why))
+    try:
+        check_vendors.main(folder, folder, ["igc"], [check_vendors.SELF_TEST])
+        expect(False, "check-vendors ends without the named compiler")
+    except SystemExit as why:
+        expect("igc is missing" in str(why), "what check-vendors says: %s" % why)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        check_vendors.report_missing("igc", "not here", [])
+    expect("skipping igc: not here" in said.getvalue(), "a compiler that was not named is skipped")
+
+
 def main():
     expect(machine_code.wide_share([]) == 1, "nothing is moved")
     with tempfile.TemporaryDirectory() as folder:
@@ -357,6 +384,7 @@ def main():
         check_packed(folder)
         check_exemptions(folder)
         check_candidates(folder)
+        check_missing(folder)
     check_spilling()
     check_tables()
     print("%d failures" % failures)

@@ -12,7 +12,7 @@
    matrix units of the GPU that it is for (0: it has none).
 
    portfolio: the kernels of every candidate for GPUs that a search begins with (src/search/portfolio_gpu.def), for
-   graphs of its family, in f32 without matrix units, then in f16 with them.
+   graphs of its family, in f32 without matrix units, then in 16 bits with them.
    space: the kernels of DRAWS further candidates for each task of each graph, as a search finds them: points of its
    space, and moves from the default or from the portfolio. Equal arguments give equal candidates.
    self-test: the kernels of the self-test, for all features that the vendor's GPUs may claim.
@@ -211,7 +211,7 @@ static const kernel_case unit_cases[] = {
     {"units_gradients_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
 
-/* Cases of the portfolio, named after their families; those in f16 are for matrix units. */
+/* Cases of the portfolio, named after their families; those in 16 bits are for GPUs with matrix units. */
 static const kernel_case portfolio_cases[] = {
     {"matmul", build_matmul, TUFF_F32, SIDE, SIDE, SIDE, {false, false}},
     {"matmul.row", build_matmul, TUFF_F32, 1, SIDE, SIDE, {false, false}},
@@ -224,6 +224,9 @@ static const kernel_case portfolio_cases[] = {
     {"attention.64", build_attention_gradients, TUFF_F32, 8, 64, 2048, {false, false}},
     {"attention.128", build_attention_gradients, TUFF_F32, 8, 128, 2048, {false, false}},
     {"matmul.f16", build_matmul, TUFF_F16, SIDE, SIDE, SIDE, {false, false}},
+    {"matmul.bf16", build_matmul, TUFF_BF16, SIDE, SIDE, SIDE, {false, false}},
+    {"matmul.row_f16", build_matmul, TUFF_F16, 1, SIDE, SIDE, {false, false}},
+    {"matmul.row_bf16_turned", build_matmul, TUFF_BF16, 1, SIDE, SIDE, {false, true}},
     {"attention.f16_64", build_attention_gradients, TUFF_F16, 32, 64, 2048, {false, false}},
     {"attention.f16_128", build_attention_gradients, TUFF_F16, 8, 128, 2048, {false, false}},
 };
@@ -560,7 +563,7 @@ static bool write_portfolio_kernels(writer *self)
 {
     bool written = true;
     for (size_t i = 0; written && i < sizeof portfolio_cases / sizeof *portfolio_cases; i++)
-        if ((portfolio_cases[i].dtype == TUFF_F16) == (self->lanes > 0))
+        if ((portfolio_cases[i].dtype != TUFF_F32) == (self->lanes > 0))
             written = write_case(self, &portfolio_cases[i]);
     return written;
 }

@@ -39,6 +39,7 @@ FIGURES = tuple(Figure(*one) for one in (
     (UNIT_MATMULS, "sm_90", "multiply", 35),
     (UNIT_MATMULS, "gfx942 dg2 pvc", "multiply", 15),
     (UNIT_MATMULS, "*", "global_width", 16),
+    (UNIT_MATMULS, "*", "narrow", 0),
     (UNIT_MATMULS, "*", "scratch", 0),
     (ROWS, "*", "global_width", 16),
     (ROWS, "*", "scratch", 0),

@@ -130,6 +130,13 @@ def find_cuda(name):
 NO_DEVICE = 77  # exit code of vendor_kernels
 
 
+def report_missing(name, why, wanted):
+    """Reports a compiler that is missing; ends the program if it was asked for."""
+    if name in wanted:
+        sys.exit("%s is missing: %s" % (name, why))
+    print("skipping %s: %s" % (name, why))
+
+
 def write_vendor_kernels(build, folder, vendor, devices, *source):
     """Empties the folder and lets vendor_kernels write kernels there, in the language of the first device that exists.
     Returns the fields of the lines that it prints, one for each kernel. source: a family, or what else it takes."""

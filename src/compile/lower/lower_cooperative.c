@@ -257,11 +257,36 @@ static tuff_status define(const tuff_device_info *info, launch *kernel, const ma
                    "MATRIX_LANES %d\n"
                    "#define BLOCK_ROWS %d\n#define BLOCK_COLUMNS %d\n#define STEP_K %d\n#define BUFFERS %d\n"
                    "#define SUBGROUP_ROWS %d\n#define SUBGROUP_COLUMNS %d\n#define K_TAIL %d\n#define ASYNC_COPY %d\n"
-                   "#define MATRIX_WARPGROUP %d\n",
+                   "#define MATRIX_WARPGROUP %d\n#define COLUMN_TAIL %d\n",
                    tile->shape[0], tile->shape[1], tile->shape[2], tile->dtype == TUFF_BF16, tile->lanes, tile->rows,
                    tile->columns, tile->step, tile->buffers, tile->subgroup_rows, tile->subgroup_columns,
-                   inner % tile->step != 0, copies_tiles(info, tile), tile->uses_warpgroups);
+                   inner % tile->step != 0, copies_tiles(info, tile), tile->uses_warpgroups,
+                   kernel->chain.extent[kernel->chain.rank - 1] % kernel->vec != 0);
     return tuff__set_defines(kernel, &defines);
+}
+
+/* Whether vectors of `lanes` columns begin at multiples of as many elements, or have another stride. */
+static bool is_aligned(const fused_chain *chain, const affine *address, int lanes)
+{
+    const int axis = chain->rank - 1;
+    return address->stride[axis] != 1 ||
+           (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
+}
+
+/* Results of 16 bits leave in vectors of 16 bytes if all vectors of the epilogue are then aligned. GLSL has none of eight
+   elements. */
+static int epilogue_vector(const launch_list *list, const fused_chain *chain)
+{
+    enum { LANES = 4, NARROW_LANES = 8 };
+    bool has_narrow = false, aligned = chain->extent[chain->rank - 1] % NARROW_LANES == 0;
+    for (int i = 0; i < chain->value_count; ++i)
+        if (chain->values[i].kind == VALUE_LOAD)
+            aligned &= is_aligned(chain, &chain->values[i].address, NARROW_LANES);
+    for (int i = 0; i < chain->output_count; ++i) {
+        has_narrow |= tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype) == 2;
+        aligned &= is_aligned(chain, &chain->outputs[i].address, NARROW_LANES);
+    }
+    return has_narrow && aligned && !list->policy.target.items_are_lanes ? NARROW_LANES : LANES;
 }
 
 static tuff_status finish(const launch_list *list, launch *kernel, const matrix_tile *tile, int64_t inner)
@@ -270,6 +295,7 @@ static tuff_status finish(const launch_list *list, launch *kernel, const matrix_
     const int64_t rows = chain->extent[chain->rank - 2], columns = chain->extent[chain->rank - 1];
     const int64_t batches = tuff__batch_count(chain, chain->rank - 2);
     tuff__use_units(kernel, list->policy.target.info, tile->lanes);
+    kernel->vec = epilogue_vector(list, chain);
     kernel->local_size = (uint32_t)(tile->lanes * tile->subgroup_rows * tile->subgroup_columns);
     kernel->local_bytes = local_bytes(tile);
     kernel->groups = (uint64_t)groups_of(tile, rows, columns, batches);
@@ -317,10 +343,10 @@ double tuff__loops_matmul_cooperative(const launch *kernel)
     const double rows = quotient(defined(kernel, "BLOCK_ROWS"), greater(defined(kernel, "SUBGROUP_ROWS"), 1));
     const double columns = quotient(defined(kernel, "BLOCK_COLUMNS"), greater(defined(kernel, "SUBGROUP_COLUMNS"), 1));
     const double blocks = quotient(rows, greater(defined(kernel, "MATRIX_M"), 1));
-    const double vectors =
-        divide_up(defined(kernel, "MATRIX_M") * columns / 4, greater(defined(kernel, "MATRIX_LANES"), 1));
+    const double vectors = divide_up(quotient(defined(kernel, "MATRIX_M") * columns, kernel->vec),
+                                     greater(defined(kernel, "MATRIX_LANES"), 1));
     return loop(quotient(parameter(kernel, 2), greater(defined(kernel, "STEP_K"), 1)), 0) +
-           loop(blocks, loop(vectors, 4));
+           loop(blocks, loop(vectors, kernel->vec));
 }
 
 /* Of a work-group that shares units. SMALL_GROUP, LARGE_GROUP: items. LARGE_TILE: sums from which on a group is large.
