@@ -37,6 +37,9 @@ const tuff_device_info *tuff__device_info(const tuff_device *device);
 /* "OpenCL C" or "GLSL"; "" for the reference device. */
 const char *tuff__device_language(const tuff_device *device);
 bool tuff__device_takes_glsl(const tuff_device *device);
+/* What the driver's compiler is given with every text, such as "-cl-std=CL1.2 -w"; "" for the reference device. Valid
+   until the device is closed. */
+const char *tuff__device_build_options(const tuff_device *device);
 /* For tools and tests that want to see what another device would get: from now on tuff_device_describe and compilation
    see `other` instead of the description of this device, just opened and not the reference device. Plans compiled for
    it contain the kernel texts, which are never built; running one fails with TUFF_E_UNSUPPORTED. */

@@ -20,6 +20,11 @@ const char *tuff__device_language(const tuff_device *device)
     return device->driver ? device->driver->language : "";
 }
 
+const char *tuff__device_build_options(const tuff_device *device)
+{
+    return device->driver ? device->driver->build_options(device->handle) : "";
+}
+
 bool tuff__device_compiles_in_parallel(const tuff_device *device)
 {
     return device->driver && device->driver->compiles_in_parallel;

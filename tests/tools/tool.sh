@@ -67,6 +67,10 @@ for name in sys.argv[1:]:
         assert found[2] == (device["selector"].startswith("vulkan") and name == "devices.json"), device
         assert device["selector"] != "reference" or found == [False] * 3, device
         assert not device["selector"].startswith("opencl") or found[0], device
+        compiler = {"opencl": ("OpenCL C", "-cl-std=CL"), "vulkan": ("GLSL", "SPIR-V")}
+        language, options = compiler.get(device["selector"].split(":")[0], ("", ""))
+        assert device["language"] == language and device["build_options"].startswith(options), device
+        assert options or device["build_options"] == "", device
 END
 expect 0 "result: no errors" "$tuff" doctor --device reference --seconds 1
 expect 1 "quantum" "$tuff" doctor --device quantum:7

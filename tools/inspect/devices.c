@@ -25,10 +25,22 @@ static const char *class_name(tuff_device_class device_class)
     return "other";
 }
 
-/* What is known of a device only while it is open. All are false if it cannot be opened. */
+/* What is known of a device only while it is open. All are "" or false if it cannot be opened. */
 typedef struct device_features {
+    const char *language; /* of kernels */
+    char build_options[256];
     bool upload_queue, command_buffers, pipeline_cache;
 } device_features;
+
+static device_features find_features(tuff_device *device)
+{
+    device_features found = {.language = tuff__device_language(device),
+                             .upload_queue = tuff__device_has_upload_queue(device),
+                             .command_buffers = tuff__device_has_command_buffers(device),
+                             .pipeline_cache = tuff__device_has_pipeline_cache(device)};
+    snprintf(found.build_options, sizeof found.build_options, "%s", tuff__device_build_options(device));
+    return found;
+}
 
 /* Opens the device, which runs its self-test. If that fails the description is unchanged, and tuff_error has the
    reason. */
@@ -36,10 +48,7 @@ static bool run_self_test(tuff_device_info *info, device_features *features)
 {
     tuff_device *device = tuff_device_open(info->selector);
     const bool opened = device && tuff_device_describe(device, info) == TUFF_OK;
-    *features = (device_features){0};
-    if (opened)
-        *features = (device_features){tuff__device_has_upload_queue(device), tuff__device_has_command_buffers(device),
-                                      tuff__device_has_pipeline_cache(device)};
+    *features = opened ? find_features(device) : (device_features){.language = ""};
     tuff_device_close(device);
     return opened;
 }
@@ -181,6 +190,8 @@ static void print_json_row(const tuff_device_info *info, const device_features *
     print_json_limits(info);
     print_json_vendor_details(info);
     printf("\"loop_limit\": %u, ", info->loop_limit);
+    cli_print_json_member("language", features->language, ", ");
+    cli_print_json_member("build_options", features->build_options, ", ");
     print_json_flag("upload_queue", features->upload_queue, ", ");
     print_json_flag("command_buffers", features->command_buffers, ", ");
     print_json_flag("pipeline_cache", features->pipeline_cache, ", ");
