@@ -105,11 +105,13 @@ static bool has_command_buffers(const fake_opencl_device *self)
 static cl_int return_vendor_info(const fake_opencl_device *self, cl_device_info question, size_t size, void *out,
                                  size_t *needed)
 {
-    const cl_uint compute_major = 8;
+    const cl_uint compute_major = self->capability ? self->capability : 8, compute_minor = 0;
     const cl_bitfield simultaneous_use = 1 << 2, none = 0;
     switch (question) {
     case 0x4000: /* CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV */
         return self->warp ? RETURN_VALUE(compute_major) : CL_INVALID_VALUE;
+    case 0x4001: /* CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV */
+        return self->warp ? RETURN_VALUE(compute_minor) : CL_INVALID_VALUE;
     case 0x12A9: /* CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR */
         return has_command_buffers(self) ? RETURN_VALUE(simultaneous_use) : CL_INVALID_VALUE;
     case 0x12AA: /* CL_DEVICE_COMMAND_BUFFER_REQUIRED_QUEUE_PROPERTIES_KHR */

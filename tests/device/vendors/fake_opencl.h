@@ -21,6 +21,7 @@ typedef struct fake_opencl_device {
     cl_bool unified;
     cl_ulong memory, allocation;
     cl_uint warp, wavefront; /* lanes */
+    cl_uint capability;      /* the major number, on devices with a warp; 0: 8 */
     const cl_bool *timeout;  /* CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV */
     size_t widths[4];        /* subgroup widths that can be required */
     cl_device_local_mem_type local;

@@ -17,47 +17,8 @@
 #if (!defined(TUFF_WITH_VULKAN) || TUFF_WITH_VULKAN) && (!defined(TUFF_WITH_SHADERC) || TUFF_WITH_SHADERC)
 #include "device/state.h"
 #include "device/vulkan/api.h"
-#include "device/vulkan/glsl_compiler.h"
+#include "fake_glsl.h"
 #include "fake_vulkan.h"
-
-/* The extension that the compiler refuses; NULL: none. How often it was asked whether it knows bf16 and groups. */
-static const char *refused;
-static int bf16_trials, group_trials;
-
-/* An empty kernel. */
-static const uint32_t module[] = {
-    0x07230203, 0x00010300, 0,  5,          0,    /* header */
-    0x00020011, 1,                                /* OpCapability Shader */
-    0x0003000e, 0,          1,                    /* OpMemoryModel Logical GLSL450 */
-    0x0005000f, 5,          1,  0x6e69616d, 0,    /* OpEntryPoint GLCompute %1 "main" */
-    0x00060010, 1,          17, 64,         1, 1, /* OpExecutionMode %1 LocalSize 64 1 1 */
-    0x00020013, 2,                                /* %2 = OpTypeVoid */
-    0x00030021, 3,          2,                    /* %3 = OpTypeFunction %2 */
-    0x00050036, 2,          1,  0,          3,    /* %1 = OpFunction */
-    0x000200f8, 4,                                /* OpLabel */
-    0x000100fd,                                   /* OpReturn */
-    0x00010038                                    /* OpFunctionEnd */
-};
-
-static glsl_outcome compile(const char *name, const char *text, glsl_result *result)
-{
-    (void)name;
-    if (strstr(text, "void main() {}")) {
-        bf16_trials += strstr(text, "GL_EXT_bfloat16") != NULL;
-        group_trials += strstr(text, "GL_NV_cooperative_matrix2") != NULL;
-    }
-    *result = (glsl_result){.spirv = module, .size = sizeof module, .log = "the extension is unknown"};
-    return refused && strstr(text, refused) ? GLSL_REJECTED : GLSL_COMPILED;
-}
-
-static void release(glsl_result *result)
-{
-    (void)result;
-}
-
-/* Takes the place of shaderc.c, which the linker then leaves out. */
-const glsl_compiler tuff__glsl_compiler = {
-    .interface = GLSL_COMPILER_INTERFACE, .options = GLSL_COMPILER_OPTIONS, .compile = compile, .release = release};
 
 #define BF16 COMPONENT_BFLOAT16_KHR
 static const fake_matrix both[] = {{16, 8, 16, 0}, {16, 16, 16, 0}, {16, 16, 16, BF16}, {0, 0, 0, 0}},
