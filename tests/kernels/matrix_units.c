@@ -24,51 +24,8 @@
 #include "gpu_description.h"
 #include "graph/graph.h"
 #include "kernels/tunables.h"
-#include "ops/ops.h"
 #include "tuff.h"
-
-/* x of rows by inner, y of inner by columns; either may be transposed in memory. */
-typedef struct product_case {
-    int64_t rows, columns, inner, batches;
-    bool x_turned, y_turned, epilogue;
-    tuff_dtype x_dtype, y_dtype;
-    tuff_precision precision, factors; /* of the plan; to which f32 factors of matmuls may be rounded */
-    bool backwards;                    /* the terms of y are reversed in memory */
-    bool narrow;                       /* the result is stored in 16 bits, as x is */
-} product_case;
-
-static uint32_t state = 1;
-
-/* Returns multiples of 1/8 up to 2, which every dtype holds exactly. */
-static double *random_numbers(int64_t count)
-{
-    double *numbers = malloc((size_t)count * sizeof *numbers);
-    assert_non_null(numbers);
-    for (int64_t i = 0; i < count; i++) {
-        state = state * 1664525u + 1013904223u;
-        numbers[i] = ((double)(state >> 28) - 7.5) / 4;
-    }
-    return numbers;
-}
-
-static void write_numbers(tuff_plan *plan, const char *name, tuff_dtype dtype, const double *numbers, int64_t count)
-{
-    const size_t size = (size_t)count * tuff_dtype_size(dtype);
-    void *bytes = malloc(size);
-    assert_non_null(bytes);
-    tuff__from_double(dtype, numbers, count, bytes);
-    assert_int_equal(tuff_plan_write(plan, name, bytes, size), TUFF_OK);
-    free(bytes);
-}
-
-static tuff_tensor *operand(tuff_graph *graph, const char *name, tuff_dtype dtype, int64_t batches, int64_t rows,
-                            int64_t columns, bool turned)
-{
-    tuff_tensor *at = tuff_input(graph, name, dtype,
-                                 turned ? TUFF_SHAPE(batches, columns, rows) : TUFF_SHAPE(batches, rows, columns));
-    at = dtype == TUFF_F32 ? at : tuff_cast(at, TUFF_F32);
-    return turned ? tuff_permute(at, (int[]){0, 2, 1}) : at;
-}
+#include "unit_products.h"
 
 static bool uses_units(const tuff_plan *plan)
 {
@@ -113,53 +70,6 @@ static void expect_wide_results(const tuff_device *device, const product_case *o
             assert_int_equal(list->launches[i].vec, wide ? 8 : 4);
 }
 
-/* Reads the result as f32. */
-static tuff_status read_result(tuff_plan *plan, const product_case *one, int64_t count, float *out)
-{
-    if (!one->narrow)
-        return tuff_plan_read(plan, "result", out, (size_t)count * sizeof *out);
-    uint16_t *bits = malloc((size_t)count * sizeof *bits);
-    assert_non_null(bits);
-    const tuff_status status = tuff_plan_read(plan, "result", bits, (size_t)count * sizeof *bits);
-    for (int64_t i = 0; i < count && status == TUFF_OK; i++) {
-        double number;
-        tuff__to_double(one->x_dtype, &bits[i], 1, &number);
-        out[i] = (float)number;
-    }
-    free(bits);
-    return status;
-}
-
-/* Returns half of the distance of neighbouring 16-bit numbers. */
-static double rounding_of(const product_case *one, double number)
-{
-    return one->narrow ? ldexp(fabs(number), one->x_dtype == TUFF_BF16 ? -8 : -11) : 0;
-}
-
-static void check_elements(const product_case *one, const double *x, const double *y, const float *got)
-{
-    for (int64_t i = 0; i < one->batches * one->rows * one->columns; i++) {
-        const int64_t column = i % one->columns, row = i / one->columns % one->rows, b = i / one->columns / one->rows;
-        const double *from_x = x + b * one->rows * one->inner, *from_y = y + b * one->inner * one->columns;
-        double sum = 0, magnitude = 0;
-        for (int64_t k = 0; k < one->inner; k++) {
-            const int64_t y_k = one->backwards ? one->inner - 1 - k : k;
-            const double term = from_x[one->x_turned ? k * one->rows + row : row * one->inner + k] *
-                                from_y[one->y_turned ? column * one->inner + y_k : y_k * one->columns + column];
-            sum += term;
-            magnitude += fabs(term);
-        }
-        const double wanted = one->epilogue ? fmax(sum, 0) * 0.5 + (double)column : sum;
-        const double allowed = ((double)one->inner + 3) * ldexp(magnitude + fabs(wanted), -24) + 1e-30;
-        if (!(fabs(got[i] - wanted) <= allowed + rounding_of(one, wanted)))
-            fail_msg("%s, %lldx%lldx%lld, %lld batches, turned %d %d, dtypes %d %d, epilogue %d: element %lld is %.9g, "
-                     "not %.9g",
-                     emulated_units->name, (long long)one->rows, (long long)one->columns, (long long)one->inner,
-                     (long long)one->batches, one->x_turned, one->y_turned, one->x_dtype, one->y_dtype, one->epilogue,
-                     (long long)i, (double)got[i], wanted);
-    }
-}
-
 /* Compiles a plan with a configuration for its tasks of one kind. */
 static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *options, task_kind kind,
                                const tune_config *config)
@@ -170,8 +80,8 @@ static tuff_plan *compile_with(tuff_graph *graph, const tuff_compile_options *op
     return plan;
 }
 
-/* Compiles a plan that buffers so many tiles of a step. */
-static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_options *options, int buffers)
+/* Returns the configuration that buffers so many tiles of a step. */
+static tune_config config_with_buffers(int buffers)
 {
     tune_config config = {.set = {0}};
     tuff__config_set(&config, TUNABLE_matmul_cooperative_buffers, buffers);
@@ -186,32 +96,40 @@ static tuff_plan *compile_with_buffers(tuff_graph *graph, const tuff_compile_opt
         tuff__config_set(&config, TUNABLE_matmul_cooperative_block_columns, 64 << buffers % 3);
         tuff__config_set(&config, TUNABLE_matmul_cooperative_step_k, buffers == 1 ? 64 : 32);
     }
-    return compile_with(graph, options, TASK_MATMUL, &config);
+    return config;
+}
+
+/* Counts the launches of a product on units, with its epilogue or without. They may be several: factors are rounded to
+   16 bits before, and parts of sums are joined after. */
+static int count_launches(tuff_device *device, const product_case *one, int buffers, bool epilogue)
+{
+    const tuff_compile_options options = product_options(one);
+    const tune_config config = config_with_buffers(buffers);
+    tuff_graph *graph = build_product(device, one, epilogue);
+    tuff_plan *plan = lower_configured(graph, &options, TASK_MATMUL, &config);
+    if (plan == NULL)
+        fail_msg("%s: %s", emulated_units->name, tuff_error());
+    assert_true(uses_units(plan));
+    const int count = plan->executable.launches.launch_count;
+    tuff_plan_destroy(plan);
+    tuff_graph_destroy(graph);
+    return count;
 }
 
 static void try_product(tuff_device *device, const product_case *one, int buffers)
 {
     const int64_t x_count = one->batches * one->rows * one->inner, y_count = one->batches * one->inner * one->columns;
     const int64_t count = one->batches * one->rows * one->columns;
-    tuff_graph *graph = tuff_graph_create(device);
-    assert_non_null(graph);
-    tuff_tensor *x = operand(graph, "x", one->x_dtype, one->batches, one->rows, one->inner, one->x_turned);
-    tuff_tensor *y = operand(graph, "y", one->y_dtype, one->batches, one->inner, one->columns, one->y_turned);
-    if (one->backwards)
-        y = tuff_slice(y, (int64_t[]){0, one->inner - 1, 0}, (int64_t[]){one->batches, -1, one->columns},
-                       (int64_t[]){1, -1, 1});
-    tuff_tensor *result = tuff_matmul(x, y);
-    if (one->epilogue)
-        result = tuff_add(tuff_mul(tuff_relu(result), tuff_constant(graph, TUFF_F32, 0.5)),
-                          tuff_cast(tuff_iota(graph, TUFF_SHAPE(one->columns), 0), TUFF_F32));
-    tuff_output(graph, "result", one->narrow ? tuff_cast(result, one->x_dtype) : result);
-    const tuff_compile_options options = {
-        .family = TUFF_FAMILY_COOPERATIVE, .precision = one->precision, .matmul_precision = one->factors};
-    tuff_plan *plan = compile_with_buffers(graph, &options, buffers);
+    tuff_graph *graph = build_product(device, one, one->epilogue);
+    const tuff_compile_options options = product_options(one);
+    const tune_config config = config_with_buffers(buffers);
+    tuff_plan *plan = compile_with(graph, &options, TASK_MATMUL, &config);
     assert_true(uses_units(plan));
     expect_wide_results(device, one, plan);
     assert_true(!suits_groups(device, one) || uses_body(plan, "matmul_workgroup"));
     assert_true(!emulated_units->on_warpgroups || one->rows <= 32 || one->columns <= 32 || uses_warpgroups(plan));
+    assert_true(!one->epilogue ||
+                plan->executable.launches.launch_count == count_launches(device, one, buffers, false));
     double *x_numbers = random_numbers(x_count), *y_numbers = random_numbers(y_count);
     float *got = malloc((size_t)count * sizeof *got);
     assert_non_null(got);
@@ -500,7 +418,7 @@ static float *run_attention(tuff_device *device, const attention_case *one, tuff
     tuff_graph *graph = build_attention(device, one);
     tuff_plan *plan = compile_attention(graph, one, family, in_registers);
     *on_units = has_gradients_on_units(plan);
-    state = 7;
+    seed_numbers(7);
     for (int i = 0; i < 4 + (one->bias > 0); i++) {
         double *numbers = random_numbers(counts[i]);
         write_numbers(plan, inputs[i], TUFF_F32, numbers, counts[i]);
@@ -568,33 +486,42 @@ static void try_attentions(tuff_device *device, int only)
     }
 }
 
-/* Presents the device with these matrix units; tries one case, or all in a thorough run. */
-static void try_units(tuff_device *device, const units *one, int only)
+/* Makes a device look as if it had these units. */
+static void describe_units(tuff_device *device, const units *one)
 {
-    static const uint32_t group_sizes[] = {128 + 256, 256, 128, 0};
-    const tuff_device_info info = device->info;
-    const driver *before = device->driver;
-    driver emulating = *before;
-    real_driver = before;
-    emulating.program_create = create_emulated;
-    device->driver = &emulating;
     device->info.cooperative_matrix = one->form;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_bf16 = one->form != TUFF_MATRIX_NV;
     device->info.matrix_warpgroup = one->on_warpgroups;
     emulated_units = one;
+}
+
+/* Varies the device from case to case; own is its description. Returns false if the units cannot multiply the case. */
+static bool describe_for_case(tuff_device *device, const tuff_device_info *own, const units *one, int i)
+{
+    static const uint32_t group_sizes[] = {128 + 256, 256, 128, 0};
+    /* A device that takes GLSL may lack 16-bit storage; it then splits words. */
+    device->info.proved_narrow_storage = own->proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
+    device->info.matrix_group_sizes = device->info.matrix_group_sizes_bf16 = group_sizes[one->in_groups ? i % 3 : 3];
+    return cases[i].x_dtype != TUFF_BF16 || device->info.matrix_bf16;
+}
+
+/* Presents the device with these matrix units; tries one case, or all in a thorough run. */
+static void try_units(tuff_device *device, const units *one, int only)
+{
+    const tuff_device_info info = device->info;
+    const driver *before = device->driver;
+    driver emulating = *before;
+    real_driver = before;
+    emulating.program_create = create_emulated;
+    device->driver = &emulating;
+    describe_units(device, one);
     emulated = 0;
-    for (int i = 0; i < CASES; i++) {
-        if ((cases[i].x_dtype == TUFF_BF16 && !device->info.matrix_bf16) || (!is_thorough() && i != only))
-            continue;
-        /* A device that takes GLSL may lack 16-bit storage; it then splits words. */
-        device->info.proved_narrow_storage = info.proved_narrow_storage && (one->instructions != NULL || i % 2 == 0);
-        device->info.matrix_group_sizes = device->info.matrix_group_sizes_bf16 =
-            group_sizes[one->in_groups ? i % 3 : 3];
-        try_product(device, &cases[i], 1 + i % 3);
-        device->info.proved_narrow_storage = info.proved_narrow_storage;
-    }
+    for (int i = 0; i < CASES; i++)
+        if ((is_thorough() || i == only) && describe_for_case(device, &info, one, i))
+            try_product(device, &cases[i], 1 + i % 3);
+    device->info.proved_narrow_storage = info.proved_narrow_storage;
     try_product(device, &in_bands, 2);
     try_assigned(device);
     try_allowed(device);
@@ -607,6 +534,42 @@ static void try_units(tuff_device *device, const units *one, int only)
     device->info = info;
 }
 
+static bool may_have_units(const tuff_device *device)
+{
+    const bool may =
+        device->info.narrow_storage && (!tuff__device_takes_glsl(device) || device->info.proved_subgroup_size > 0);
+    if (!may)
+        leave_out_device("no 16-bit elements in memory, or no subgroups of a known size");
+    return may;
+}
+
+/* Compiles nothing, so that all cases are tried in every run. */
+static void check_epilogues(tuff_device *device)
+{
+    const tuff_device_info info = device->info;
+    const bool takes_glsl = tuff__device_takes_glsl(device);
+    for (int i = 0; may_have_units(device) && i < UNITS * CASES; i++) {
+        const units *one = &all_units[i / CASES];
+        const product_case *product = &cases[i % CASES];
+        if ((one->instructions == NULL) != takes_glsl || !product->epilogue)
+            continue;
+        describe_units(device, one);
+        if (!describe_for_case(device, &info, one, i % CASES))
+            continue;
+        const int fused = count_launches(device, product, 1 + i % 3, true);
+        const int alone = count_launches(device, product, 1 + i % 3, false);
+        if (fused != alone)
+            fail_msg("%s, case %d: %d launches with the epilogue, %d without", one->name, i % CASES, fused, alone);
+    }
+    device->info = info;
+}
+
+static void epilogues_take_no_launch(void **unused)
+{
+    (void)unused;
+    for_each_driver(check_epilogues);
+}
+
 static void check_emulated(tuff_device *device)
 {
     const char *chosen = getenv("TUFF_DEVICE");
@@ -615,10 +578,8 @@ static void check_emulated(tuff_device *device)
         leave_out_device("TUFF_DEVICE names another");
         return;
     }
-    if (!device->info.narrow_storage || (takes_glsl && device->info.proved_subgroup_size == 0)) {
-        leave_out_device("no 16-bit elements in memory, or no subgroups of a known size");
+    if (!may_have_units(device))
         return;
-    }
     for (int i = 0; i < UNITS; i++)
         if ((all_units[i].instructions == NULL) == takes_glsl && (is_thorough() || drawn_turn("shape", i, 6) == 0))
             try_units(device, &all_units[i], drawn_turn("case", i, CASES));
@@ -829,6 +790,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(dropout_avoids_units_if_compilers_crash, use_fresh_cache, drop_cache),
         cmocka_unit_test(few_queries_share_keys),
         cmocka_unit_test(units_that_are_not_proved_are_refused),
+        cmocka_unit_test(epilogues_take_no_launch),
         cmocka_unit_test_setup_teardown(the_self_test_proves_units, use_fresh_cache, drop_cache),
         cmocka_unit_test_setup_teardown(products_on_emulated_units_are_right, use_fresh_cache, drop_cache)};
     return cmocka_run_group_tests_name("matrix_units", tests, NULL, NULL);
