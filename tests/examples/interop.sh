@@ -40,6 +40,7 @@ khronos_validation.log_filename = $log
 END
 
 if [ -x "$build/examples/vulkan_interop" ] && ! grep -q '^TUFF_SHADERC:BOOL=OFF' "$build/CMakeCache.txt"; then
+    [ "$has_layer" != 0 ] || echo "no validation layer in $layers: the programs run without it"
     names vulkan >"$work/vulkan"
     while read -r name; do
         if [ "$has_layer" = 0 ]; then
