@@ -315,8 +315,8 @@ static bool write_launch(const writer *self, const launch_list *list, int index,
     return written;
 }
 
-/* Lowers a task as the tuner does. If there is no such kernel, *exists is false, and used_tunables is set anyway. Returns
-   whether lowering did not fail for another reason. The caller frees the launches that exist. */
+/* Lowers a task as the tuner does. If there is no such kernel, *exists is false, and used_tunables is set anyway.
+   Returns whether lowering did not fail for another reason. The caller frees the launches that exist. */
 static bool lower_candidate(const writer *self, const tuff_plan *plan, int task, const tune_config *config,
                             tune_config *used_tunables, launch_list *out, bool *exists)
 {

@@ -273,8 +273,8 @@ static bool is_aligned(const fused_chain *chain, const affine *address, int lane
            (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
 }
 
-/* Results of 16 bits leave in vectors of 16 bytes if all vectors of the epilogue are then aligned. GLSL has none of eight
-   elements. */
+/* Results of 16 bits leave in vectors of 16 bytes if all vectors of the epilogue are then aligned. GLSL has none of
+   eight elements. */
 static int epilogue_vector(const launch_list *list, const fused_chain *chain)
 {
     enum { LANES = 4, NARROW_LANES = 8 };
