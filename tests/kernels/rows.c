@@ -1,5 +1,5 @@
-/* Row kernels with additional work: columns summed along the way, prefetched rows, and results that bypass the
-   caches. */
+/* Row kernels with additional work: columns summed along the way, prefetched rows, elements of 16 bits, and results that
+   bypass the caches. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -357,6 +357,144 @@ static void intel_keeps_what_fits(tuff_device *device)
     device->info = before;
 }
 
+/* Rows of 16-bit elements, alone or with f32 beside them. */
+typedef struct narrow_rows {
+    tuff_dtype dtype;
+    int64_t columns;
+} narrow_rows;
+
+static const narrow_rows narrow_graphs[] = {
+    {TUFF_F16, 8},     {TUFF_F16, 16},    {TUFF_F16, 24},    {TUFF_F16, 1000}, {TUFF_F16, 1001},
+    {TUFF_F16, 1024},  {TUFF_BF16, 8},    {TUFF_BF16, 16},   {TUFF_BF16, 24},  {TUFF_BF16, 1000},
+    {TUFF_BF16, 1001}, {TUFF_BF16, 1024}, {TUFF_F16, 40960},
+};
+enum { NARROW_GRAPHS = sizeof narrow_graphs / sizeof *narrow_graphs };
+
+/* Results in 16 bits and in 32. */
+static void build_narrow_rows(tuff_graph *graph, const void *context)
+{
+    const narrow_rows *made = context;
+    const tuff_shape shape = TUFF_SHAPE(made->columns > 1024 ? 2 : 11, made->columns);
+    tuff_tensor *gain = float_input(graph, TUFF_SHAPE(made->columns));
+    tuff_tensor *bias = float_input(graph, TUFF_SHAPE(made->columns));
+    for (int i = 0; i < 2; i++) {
+        const tuff_dtype result = i == 0 ? made->dtype : TUFF_F32;
+        tuff_tensor *x = tuff_cast(ranged_input(graph, made->dtype, shape, -1, 1), TUFF_F32);
+        tuff_tensor *y = tuff_cast(ranged_input(graph, made->dtype, shape, -4, 4), TUFF_F32);
+        add_output(graph, tuff_cast(layer_norm(x, gain, bias), result));
+        add_output(graph, tuff_cast(tuff_softmax(y, -1), result));
+    }
+}
+
+static void narrow_rows_are_right(tuff_device *device)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    for (int i = 0; i < NARROW_GRAPHS; i++) {
+        if (!is_drawn_for_device_per_api(device, i))
+            continue;
+        differential graph;
+        differential_create(&graph, "narrow rows", build_narrow_rows, &narrow_graphs[i], (uint64_t)i);
+        assert_int_equal(differential_run(&graph, device, &local), 0);
+        differential_destroy(&graph);
+    }
+}
+
+enum { NARROW_ROWS = 256 }; /* as many as fill the device, so that none is split */
+
+/* Lowers a softmax of x, to which y is added if it is not NULL; its kernel is the first. */
+static tuff_plan *lower_narrow(tuff_graph *graph, tuff_tensor *x, tuff_tensor *y)
+{
+    static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
+    tuff_tensor *wide = tuff_cast(x, TUFF_F32);
+    tuff_output(graph, "out", tuff_cast(tuff_softmax(y ? tuff_add(wide, y) : wide, -1), TUFF_F16));
+    tuff_plan *plan = lower_configured(graph, &local, TASK_ROW, NULL);
+    assert_non_null(plan);
+    assert_string_equal(plan->executable.launches.launches[0].body, "row_local");
+    return plan;
+}
+
+/* Returns the elements of the vectors of the kernel, which must access memory in whole vectors. */
+static int vector_of(tuff_graph *graph, tuff_tensor *x, tuff_tensor *y)
+{
+    tuff_plan *plan = lower_narrow(graph, x, y);
+    launch_list *list = &plan->executable.launches;
+    const int vector = list->launches[0].vec;
+    char name[KERNEL_NAME], wanted[32];
+    assembly made;
+    assert_int_equal(tuff__launch_assemble(list, &list->launches[0], name, &made), TUFF_OK);
+    (void)snprintf(wanted, sizeof wanted, "#define VEC %d\n", vector);
+    assert_non_null(strstr(tuff__text_get(&made.source), wanted));
+    assert_non_null(strstr(tuff__text_get(&made.source), "= LOADV_f16(b"));
+    assert_null(strstr(tuff__text_get(&made.source), "= LOADI_"));
+    assert_null(strstr(tuff__text_get(&made.source), "= LOADU_"));
+    tuff__assembly_free(&made);
+    destroy_plan(plan, graph);
+    return vector;
+}
+
+static int vector_of_rows(tuff_device *device, int64_t columns)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    return vector_of(graph, tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(NARROW_ROWS, columns)),
+                     tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(columns)));
+}
+
+/* x + a part of y that begins within a vector of eight, or y behind so many constants. */
+static int vector_beside_part(tuff_device *device)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(72));
+    return vector_of(graph, tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(NARROW_ROWS, 64)),
+                     tuff_slice(y, (int64_t[]){4}, (int64_t[]){68}, NULL));
+}
+
+static int vector_beside_pad(tuff_device *device, int64_t constants)
+{
+    tuff_graph *graph = tuff_graph_create(device);
+    tuff_tensor *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(64 - constants));
+    return vector_of(graph, tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(NARROW_ROWS, 64)),
+                     tuff_pad(y, (int64_t[]){constants}, (int64_t[]){0}, 1));
+}
+
+/* Vectors of 16-bit elements have 16 bytes on GPUs with OpenCL, unless a row, or what is beside it, begins or ends
+   within one. AMD's lanes keep one of them at most. */
+static void narrow_rows_are_wide(tuff_device *device)
+{
+    const int wide = tuff__device_takes_glsl(device) ? 4 : 8;
+    const tuff_device_info before = *tuff__device_info(device);
+    describe_exchange(device, TUFF_EXCHANGE_NONE, 0);
+    device->info.vendor_id = VENDOR_NVIDIA;
+    for (int64_t columns = 8; columns <= 32768; columns *= 4) {
+        assert_int_equal(vector_of_rows(device, columns), wide);
+        assert_int_equal(vector_of_rows(device, columns + 4), 4);
+    }
+    assert_int_equal(vector_beside_part(device), 4);
+    assert_int_equal(vector_beside_pad(device, 4), 4);
+    assert_int_equal(vector_beside_pad(device, 8), wide);
+    device->info.vendor_id = VENDOR_AMD;
+    assert_int_equal(vector_of_rows(device, 2048), wide);
+    assert_int_equal(vector_of_rows(device, 4096), 4);
+    assert_int_equal(vector_of_rows(device, 32768), wide);
+    device->info = before;
+}
+
+/* As intel_keeps_what_fits: a vector of eight of what is computed needs registers, too. */
+static void intel_keeps_narrow_rows(tuff_device *device)
+{
+    const tuff_device_info before = *tuff__device_info(device);
+    describe_exchange(device, TUFF_EXCHANGE_KHR, 16);
+    device->info.vendor_id = VENDOR_INTEL;
+    device->info.min_subgroup_size = 8;
+    for (int64_t columns = 2048; columns <= 4096; columns *= 2) {
+        tuff_graph *graph = tuff_graph_create(device);
+        tuff_plan *plan = lower_narrow(graph, tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(NARROW_ROWS, columns)), NULL);
+        assert_int_equal(uses_kernel(plan, "row_local", "#define MANY_REGISTERS\n"),
+                         columns == 4096 && !tuff__device_takes_glsl(device));
+        destroy_plan(plan, graph);
+    }
+    device->info = before;
+}
+
 /* Only the sums of blocks remain for column tasks. */
 static void columns_join_rows(tuff_device *device)
 {
@@ -471,6 +609,24 @@ static void intel_keeps_what_fits_on_all_drivers(void **state)
     for_each_driver(intel_keeps_what_fits);
 }
 
+static void narrow_rows_are_right_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(narrow_rows_are_right);
+}
+
+static void narrow_rows_are_wide_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(narrow_rows_are_wide);
+}
+
+static void intel_keeps_narrow_rows_on_all_drivers(void **state)
+{
+    (void)state;
+    for_each_driver(intel_keeps_narrow_rows);
+}
+
 static void columns_join_rows_on_all_drivers(void **state)
 {
     (void)state;
@@ -492,6 +648,9 @@ int main(void)
         cmocka_unit_test(exchanged_rows_are_right_on_all_drivers),
         cmocka_unit_test(only_whole_subgroups_exchange_on_all_drivers),
         cmocka_unit_test(intel_keeps_what_fits_on_all_drivers),
+        cmocka_unit_test(narrow_rows_are_right_on_all_drivers),
+        cmocka_unit_test(narrow_rows_are_wide_on_all_drivers),
+        cmocka_unit_test(intel_keeps_narrow_rows_on_all_drivers),
         cmocka_unit_test(columns_join_rows_on_all_drivers),
         cmocka_unit_test(large_results_are_right_on_all_drivers),
     };

@@ -131,12 +131,13 @@ static void build_attention_gradients(const kernel_case *self, tuff_graph *graph
         tuff_output(graph, names[i], gradients[i]);
 }
 
+/* Gain and bias are parameters, which are f32 whatever the dtype of activations. */
 static void build_layer_norm(const kernel_case *self, tuff_graph *graph)
 {
     tuff_tensor *x = matrix(graph, "x", self->dtype, self->rows, self->columns, false);
     tuff_tensor *gain = tuff_input(graph, "gain", TUFF_F32, TUFF_SHAPE(self->columns));
     tuff_tensor *bias = tuff_input(graph, "bias", TUFF_F32, TUFF_SHAPE(self->columns));
-    tuff_output(graph, "out", tuff_layer_norm(x, gain, bias, 1, 1e-5));
+    tuff_output(graph, "out", tuff_cast(tuff_layer_norm(tuff_cast(x, TUFF_F32), gain, bias, 1, 1e-5), self->dtype));
 }
 
 static void build_softmax(const kernel_case *self, tuff_graph *graph)
@@ -192,6 +193,8 @@ static const kernel_case cases[] = {
     {"gradients_128", build_attention_gradients, TUFF_F32, 8, 128, 2048, {false, false}},
     {"layer_norm", build_layer_norm, TUFF_F32, 8192, 1024, 0, {false, false}},
     {"softmax", build_softmax, TUFF_F32, 8192, 1024, 0, {false, false}},
+    {"layer_norm_f16", build_layer_norm, TUFF_F16, 8192, 1024, 0, {false, false}},
+    {"softmax_f16", build_softmax, TUFF_F16, 8192, 1024, 0, {false, false}},
     {"gelu", build_gelu, TUFF_F32, SIDE, SIDE, 0, {false, false}},
     {"gelu_f16", build_gelu, TUFF_F16, SIDE, SIDE, 0, {false, false}},
 };

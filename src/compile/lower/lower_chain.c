@@ -5,14 +5,25 @@
 #include "base/checked.h"
 #include "compile/lower/lower.h"
 
-enum { ROW_BYTES = 256 }; /* of registers that a lane of most GPUs can spare for a row */
+enum {
+    ROW_BYTES = 256, /* of registers that a lane of most GPUs can spare for a row */
+    LANES_OF_32 = 4, /* of 32 bits make up 16 bytes */
+    LANES_OF_16 = 8  /* of 16 bits do */
+};
+
+/* Returns the innermost of the loop axes, or of the others; -1 if there is none. */
+static int find_vector_axis(const fused_chain *chain, bool loops)
+{
+    int axis = chain->rank - 1;
+    while (axis >= 0 && (chain->classes[axis] == AXIS_LOOP) != loops)
+        --axis;
+    return axis;
+}
 
 static int64_t extent_of_vector_axis(const fused_chain *chain, bool loops)
 {
-    for (int i = chain->rank - 1; i >= 0; --i)
-        if ((chain->classes[i] == AXIS_LOOP) == loops)
-            return chain->extent[i];
-    return 1;
+    const int axis = find_vector_axis(chain, loops);
+    return axis < 0 ? 1 : chain->extent[axis];
 }
 
 /* Returns the product of the extents of one class of axes. */
@@ -71,31 +82,65 @@ static void stream_results(const launch_list *list, launch *kernel)
     }
 }
 
-/* Whether the vectors that an address reaches along an axis begin at multiples of their lanes. */
+/* Whether vectors of so many elements, which begin at multiples of them along an axis, do so at every address, too. */
 static bool keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int lanes)
 {
     return address->stride[axis] != 1 ||
            (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
 }
 
-/* Returns the elements of a vector of a map. On GPUs vectors of narrow elements have 16 bytes, too, unless rows
-   would end within a vector or vectors would not be aligned. GLSL has none of eight elements. */
+/* Whether a load suits such vectors, or a bound of a pad or concat: a vector across one is loaded element by element. */
+static bool value_keeps_to_multiples(const fused_chain *chain, const chain_value *value, int axis, int lanes)
+{
+    affine address = value->address;
+    if (value->kind == VALUE_LOAD)
+        return keeps_to_multiples(chain, &address, axis, lanes);
+    if (value->kind != VALUE_INSIDE || address.stride[axis] != 1)
+        return true;
+    address.offset -= value->low;
+    return (value->high - value->low) % lanes == 0 && keeps_to_multiples(chain, &address, axis, lanes);
+}
+
+static bool is_narrow(const launch_list *list, const fused_chain *chain, int buffer)
+{
+    return tuff_dtype_size(list->buffers[chain->buffers[buffer].id].dtype) == 2;
+}
+
+/* Whether memory has 16-bit elements side by side along an axis. */
+static bool moves_narrow_vectors(const launch_list *list, const fused_chain *chain, int axis)
+{
+    bool found = false;
+    for (int i = 0; i < chain->value_count; ++i)
+        found |= chain->values[i].kind == VALUE_LOAD && chain->values[i].address.stride[axis] == 1 &&
+                 is_narrow(list, chain, chain->values[i].buffer);
+    for (int i = 0; i < chain->output_count; ++i)
+        found |= chain->outputs[i].address.stride[axis] == 1 && is_narrow(list, chain, chain->outputs[i].buffer);
+    return found;
+}
+
+/* Returns the elements of a vector along an axis, `lanes` or more: on GPUs vectors of 16-bit elements have 16 bytes,
+   too, and those of 32-bit elements beside them twice as many, unless rows would end within a vector or vectors would
+   not be aligned. GLSL has none of eight elements. */
+static int widen_for_narrow(const launch_list *list, const fused_chain *chain, int axis, int lanes)
+{
+    if (lanes != LANES_OF_32 || tuff__uses_registers(&list->policy) || list->policy.target.items_are_lanes)
+        return lanes;
+    bool fits = chain->extent[axis] % LANES_OF_16 == 0 && moves_narrow_vectors(list, chain, axis);
+    for (int i = 0; i < chain->value_count && fits; ++i)
+        fits = value_keeps_to_multiples(chain, &chain->values[i], axis, LANES_OF_16);
+    for (int i = 0; i < chain->output_count && fits; ++i)
+        fits = keeps_to_multiples(chain, &chain->outputs[i].address, axis, LANES_OF_16);
+    return fits ? LANES_OF_16 : lanes;
+}
+
+/* Returns the elements of a vector of a map. */
 static int map_vector(const launch_list *list, const fused_chain *chain, int64_t columns)
 {
-    enum { NARROW_LANES = 8 };
     const int lanes = tuff__vector_width(&list->policy, columns);
-    const int axis = chain->rank - 1;
-    bool narrow = columns % NARROW_LANES == 0;
+    bool narrow = true;
     for (int i = 0; i < chain->buffer_count; ++i)
-        narrow &= tuff_dtype_size(list->buffers[chain->buffers[i].id].dtype) == 2;
-    for (int i = 0; i < chain->value_count && narrow; ++i)
-        if (chain->values[i].kind == VALUE_LOAD)
-            narrow = keeps_to_multiples(chain, &chain->values[i].address, axis, NARROW_LANES);
-    for (int i = 0; i < chain->output_count && narrow; ++i)
-        narrow = keeps_to_multiples(chain, &chain->outputs[i].address, axis, NARROW_LANES);
-    return lanes == 4 && narrow && !tuff__uses_registers(&list->policy) && !list->policy.target.items_are_lanes
-               ? NARROW_LANES
-               : lanes;
+        narrow &= is_narrow(list, chain, i);
+    return narrow ? widen_for_narrow(list, chain, chain->rank - 1, lanes) : lanes;
 }
 
 tuff_status tuff__lower_map(launch_list *list, int task, fused_chain *chain)
@@ -172,9 +217,9 @@ static int64_t rows_of_item(const launch_list *list, int64_t rows, int64_t colum
 /* Returns how many vectors of a row each of the lanes that share it keeps in registers; 0 if they are too many. */
 static int row_steps(const launch *kernel, int64_t columns, int64_t runs, int group_rows)
 {
-    enum { MAX_STEPS = 8 };
+    enum { MAX_ELEMENTS = 8 * LANES_OF_32 };
     const int64_t steps = tuff__divide_up(columns / kernel->vec, kernel->local_size / (uint32_t)group_rows);
-    return kernel->vec > 1 && runs == 1 && steps <= MAX_STEPS ? (int)steps : 0;
+    return kernel->vec > 1 && runs == 1 && steps * kernel->vec <= MAX_ELEMENTS ? (int)steps : 0;
 }
 
 /* Returns how many bytes of registers a lane may spend on vectors of a row. The rest is for addresses and what is
@@ -192,16 +237,17 @@ static int row_register_bytes(const target *device, uint32_t subgroup_size)
 }
 
 /* Decides how much of a row lanes keep in registers. If they have too few, the compiler gives them twice as many, or
-   they keep less and load it again. */
+   they keep less and load it again. What is computed from vectors of eight takes the registers of one more of them. */
 static tuff_status choose_row_registers(const launch_list *list, launch *kernel)
 {
     const target *device = &list->policy.target;
     const int most = row_register_bytes(device, kernel->subgroup_size);
+    const int fitting = kernel->vec > LANES_OF_32 ? most - kernel->vec * (int)sizeof(float) : most;
     int needed = 0;
     kernel->private_bytes = ROW_BYTES;
-    if (most < ROW_BYTES)
+    if (fitting < ROW_BYTES)
         TRY(tuff__count_row_bytes(&kernel->chain, kernel->vec, ROW_BYTES, kernel->row_steps, &needed));
-    if (needed <= most)
+    if (needed <= fitting)
         return TUFF_OK;
     const int granted = device->doubles_registers ? 2 * most : most;
     kernel->private_bytes = granted < ROW_BYTES ? granted : ROW_BYTES;
@@ -220,12 +266,15 @@ static int joined_lanes(uint32_t lanes)
 }
 
 /* Returns how many lanes a row needs, a power of two, if each handles as many vectors as the tunable says. If the
-   tunable is 0, there is no limit. */
+   tunable is 0, there is no limit. Two vectors of eight count as four: they take as many registers, since these hold 32
+   bits for each element, and what is computed from one takes twice as many. */
 static int64_t wanted_lanes(const launch_list *list, const launch *kernel, int64_t columns)
 {
     const int64_t vectors = tuff__tunable_value(&list->policy, TUNABLE_row_local_lane_vectors);
+    const int64_t each = kernel->vec > LANES_OF_32 ? LANES_OF_32 / 2 : kernel->vec;
+    const int64_t elements = vectors * each > kernel->vec ? vectors * each : kernel->vec;
     int64_t lanes = 1;
-    while (vectors > 0 && lanes * vectors * kernel->vec < columns)
+    while (vectors > 0 && lanes * elements < columns)
         lanes *= 2;
     return vectors > 0 ? lanes : INT32_MAX;
 }
@@ -297,6 +346,28 @@ static tuff_status write_local_row(const launch_list *list, launch *kernel, int 
     return TUFF_OK;
 }
 
+/* Decides which lanes share a row, and what they keep of it. Returns how many rows a group computes at a time. */
+static int share_row(const launch_list *list, launch *kernel, int64_t rows, int64_t columns, int64_t runs)
+{
+    kernel->local_size = row_group_size(list, kernel, rows, columns);
+    const int group_rows = rows_of_group(list, kernel, rows, columns);
+    kernel->row_steps = row_steps(kernel, columns, runs, group_rows);
+    return group_rows;
+}
+
+/* The same for vectors of eight, or of four where eight would cost too much. AMD's compiler interleaves what it computes
+   from the elements of a vector: with two vectors of eight, lanes were seen to take up to twice the registers, and with
+   four to spill. */
+static int share_row_in_vectors(const launch_list *list, launch *kernel, int64_t rows, int64_t columns, int64_t runs)
+{
+    const int most_steps = list->policy.target.info->vendor_id == VENDOR_AMD ? 1 : INT32_MAX;
+    const int group_rows = share_row(list, kernel, rows, columns, runs);
+    if (kernel->vec <= LANES_OF_32 || kernel->row_steps <= most_steps)
+        return group_rows;
+    kernel->vec = LANES_OF_32;
+    return share_row(list, kernel, rows, columns, runs);
+}
+
 static tuff_status lower_row(launch_list *list, launch *kernel)
 {
     const fused_chain *chain = &kernel->chain;
@@ -304,10 +375,11 @@ static tuff_status lower_row(launch_list *list, launch *kernel)
     const int64_t runs = columns == 0 ? 0 : count_of(chain, AXIS_LOOP) / columns;
     const bool local = !tuff__uses_registers(&list->policy) && reduces_floats(chain);
     kernel->body = local ? "row_local" : "row_register";
-    kernel->vec = reduces_floats(chain) ? tuff__vector_width(&list->policy, columns) : 1;
-    kernel->local_size = local ? row_group_size(list, kernel, rows, columns)
-                               : (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_row_register_local_size);
-    const int group_rows = local ? rows_of_group(list, kernel, rows, columns) : 1;
+    kernel->vec = !reduces_floats(chain) ? 1
+                                         : widen_for_narrow(list, chain, find_vector_axis(chain, true),
+                                                            tuff__vector_width(&list->policy, columns));
+    kernel->local_size = local ? 0 : (uint32_t)tuff__tunable_value(&list->policy, TUNABLE_row_register_local_size);
+    const int group_rows = local ? share_row_in_vectors(list, kernel, rows, columns, runs) : 1;
     const int64_t item_rows = chain->item_rows > 0 ? chain->item_rows
                               : local              ? group_rows
                                                    : rows_of_item(list, rows, columns);
@@ -317,7 +389,6 @@ static tuff_status lower_row(launch_list *list, launch *kernel)
     const int64_t most = tuff__max_array_bytes(&list->policy, kernel->local_size);
     kernel->private_bytes = local ? 0 : (int)(kept < most ? kept : most);
     kernel->array_bytes = kernel->private_bytes;
-    kernel->row_steps = local ? row_steps(kernel, columns, runs, group_rows) : 0;
     const bool hints = list->policy.target.has_memory_hints;
     const int64_t prefetched = hints ? tuff__tunable_value(&list->policy, TUNABLE_row_register_prefetch_bytes) : 0;
     kernel->prefetches = !local && prefetched > 0 && columns * (int64_t)sizeof(float) >= prefetched;
