@@ -237,12 +237,14 @@ static int row_register_bytes(const target *device, uint32_t subgroup_size)
 }
 
 /* Decides how much of a row lanes keep in registers. If they have too few, the compiler gives them twice as many, or
-   they keep less and load it again. What is computed from vectors of eight takes the registers of one more of them. */
+   they keep less and load it again. Of several vectors of eight they keep one less than of four, since what is computed
+   from each takes more registers, too: Intel's compiler was seen to leave two of them in memory. */
 static tuff_status choose_row_registers(const launch_list *list, launch *kernel)
 {
     const target *device = &list->policy.target;
     const int most = row_register_bytes(device, kernel->subgroup_size);
-    const int fitting = kernel->vec > LANES_OF_32 ? most - kernel->vec * (int)sizeof(float) : most;
+    const bool several = kernel->vec > LANES_OF_32 && kernel->row_steps > 1;
+    const int fitting = several ? most - kernel->vec * (int)sizeof(float) : most;
     int needed = 0;
     kernel->private_bytes = ROW_BYTES;
     if (fitting < ROW_BYTES)
