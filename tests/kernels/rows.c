@@ -1,5 +1,5 @@
-/* Row kernels with additional work: columns summed along the way, prefetched rows, elements of 16 bits, and results that
-   bypass the caches. */
+/* Row kernels with additional work: columns summed along the way, prefetched rows, elements of 16 bits, and results
+   that bypass the caches. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>

@@ -89,7 +89,8 @@ static bool keeps_to_multiples(const fused_chain *chain, const affine *address, 
            (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
 }
 
-/* Whether a load suits such vectors, or a bound of a pad or concat: a vector across one is loaded element by element. */
+/* Whether a load suits such vectors, or a bound of a pad or concat: a vector across one is loaded element by
+   element. */
 static bool value_keeps_to_multiples(const fused_chain *chain, const chain_value *value, int axis, int lanes)
 {
     affine address = value->address;
@@ -357,9 +358,9 @@ static int share_row(const launch_list *list, launch *kernel, int64_t rows, int6
     return group_rows;
 }
 
-/* The same for vectors of eight, or of four where eight would cost too much. AMD's compiler interleaves what it computes
-   from the elements of a vector: with two vectors of eight, lanes were seen to take up to twice the registers, and with
-   four to spill. */
+/* The same for vectors of eight, or of four where eight would cost too much. AMD's compiler interleaves what it
+   computes from the elements of a vector: with two vectors of eight, lanes were seen to take up to twice the registers,
+   and with four to spill. */
 static int share_row_in_vectors(const launch_list *list, launch *kernel, int64_t rows, int64_t columns, int64_t runs)
 {
     const int most_steps = list->policy.target.info->vendor_id == VENDOR_AMD ? 1 : INT32_MAX;
