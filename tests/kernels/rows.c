@@ -439,7 +439,7 @@ static int vector_of_rows(tuff_device *device, int64_t columns)
                      tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(columns)));
 }
 
-/* x + a part of y that begins within a vector of eight, or y behind so many constants. */
+/* x + a part of y that begins within a vector of eight, or y in front of so many constants. */
 static int vector_beside_part(tuff_device *device)
 {
     tuff_graph *graph = tuff_graph_create(device);
@@ -453,7 +453,7 @@ static int vector_beside_pad(tuff_device *device, int64_t constants)
     tuff_graph *graph = tuff_graph_create(device);
     tuff_tensor *y = tuff_input(graph, "y", TUFF_F32, TUFF_SHAPE(64 - constants));
     return vector_of(graph, tuff_input(graph, "x", TUFF_F16, TUFF_SHAPE(NARROW_ROWS, 64)),
-                     tuff_pad(y, (int64_t[]){constants}, (int64_t[]){0}, 1));
+                     tuff_pad(y, (int64_t[]){0}, (int64_t[]){constants}, 1));
 }
 
 /* Vectors of 16-bit elements have 16 bytes on GPUs with OpenCL, unless a row, or what is beside it, begins or ends
