@@ -280,16 +280,9 @@ static bool has_gradients_on_units(const tuff_plan *plan)
     return uses_body(plan, knows_sums() ? "attention_backward_cooperative" : "attention_backward_cooperative_shared");
 }
 
-/* Wide heads need more registers than a lane of few has, and more local memory than some devices, where kernels do not
-   know which sums a lane holds. */
-static bool may_have_gradients_on_units(const attention_case *one)
+static bool should_have_gradients_on_units(const attention_case *one)
 {
     return one->key_width <= 128 && one->value_width <= 128;
-}
-
-static bool must_have_gradients_on_units(const attention_case *one)
-{
-    return may_have_gradients_on_units(one) && (knows_sums() || (one->key_width <= 64 && one->value_width <= 64));
 }
 
 /* Extents of 1, primes, and around blocks and panels; loads of 16 bytes and of single elements; scores that grow from
@@ -327,6 +320,9 @@ static const attention_case attentions[] = {
      .scale = 6, .precision = TUFF_PRECISION_F16, .splits = 2},
     {"splits, one query, wide heads, bf16", 1, 1, 257, 2, 1, 128, 136, .precision = TUFF_PRECISION_BF16, .narrow = true,
      .splits = 2},
+    {"heads of 20 and 128, keys alone", 1, 70, 67, 2, 1, 20, 128, .precision = TUFF_PRECISION_F16, .gradients = 2},
+    {"heads of 128, queries alone, dropout", 1, 40, 75, 1, 1, 128, 100, .dropout = 0.25,
+     .precision = TUFF_PRECISION_F16, .gradients = 1},
 };
 enum { ATTENTIONS = sizeof attentions / sizeof *attentions };
 
@@ -401,7 +397,7 @@ static tuff_plan *compile_attention(tuff_graph *graph, const attention_case *one
     if (chooses && in_registers && one->narrow &&
         !uses_kernel(plan, "attention_cooperative_register", "#define COPIES_K 1\n#define COPIES_V 1\n"))
         fail_msg("%s: operands of %s are not copied by the hardware", emulated_units->name, one->name);
-    if (has_gradients_on_units(plan) ? !may_have_gradients_on_units(one) : must_have_gradients_on_units(one))
+    if (has_gradients_on_units(plan) != should_have_gradients_on_units(one))
         fail_msg("%s: the gradients of %s are on other kernels than meant", emulated_units->name, one->name);
     return plan;
 }
@@ -486,14 +482,17 @@ static void try_attentions(tuff_device *device, int only)
     }
 }
 
-/* Makes a device look as if it had these units. */
+/* Makes a device look as if it had these units, and the local memory of a GPU. */
 static void describe_units(tuff_device *device, const units *one)
 {
+    enum { GPU_LOCAL_MEMORY = 65536 };
     device->info.cooperative_matrix = one->form;
     memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
     device->info.matrix_lanes = one->lanes;
     device->info.matrix_bf16 = one->form != TUFF_MATRIX_NV;
     device->info.matrix_warpgroup = one->on_warpgroups;
+    if (device->info.local_memory_size > GPU_LOCAL_MEMORY)
+        device->info.local_memory_size = GPU_LOCAL_MEMORY;
     emulated_units = one;
 }
 

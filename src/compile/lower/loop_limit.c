@@ -267,13 +267,14 @@ double tuff__loops_attention_backward_cooperative_shared(const launch *kernel)
     const double side = greater(defined(kernel, "MATRIX_N"), 1), below = greater(defined(kernel, "MATRIX_M"), 1);
     const double depth = defined(kernel, "DEPTH"), lanes = kernel->local_size;
     const double subgroups = quotient(lanes, greater(defined(kernel, "MATRIX_LANES"), 1));
-    const double keys = subgroups * below * greater(defined(kernel, "KEY_BLOCKS"), 1);
+    const double splits = greater(defined(kernel, "COLUMN_SPLITS"), 1);
+    const double keys = quotient(subgroups, splits) * below * greater(defined(kernel, "KEY_BLOCKS"), 1);
     const double queries = parameter(kernel, 0), panels = divide_up(queries, rows);
     const double seen = count_visible(kernel, queries, keys, FIRST, LAST);
     const double columns = divide_up(depth, side) + divide_up(defined(kernel, "WIDTH"), side);
     const double moved = loop(divide_up(keys * depth / PART, lanes), 0) +
                          loop(divide_up(keys * defined(kernel, "WIDTH") / PART, lanes), 0) +
-                         columns * loop(divide_up(keys * side, lanes), 0);
+                         divide_up(columns, splits) * loop(splits, loop(divide_up(keys * side, lanes), 0));
     const double turns = divide_up(quotient(rows, below) * divide_up(depth, side), subgroups);
     const double panel = loop(defined(kernel, "KEY_STEPS"), 0) + loop(defined(kernel, "VALUE_STEPS"), 0) +
                          2 * loop(quotient(rows, terms), 0) +

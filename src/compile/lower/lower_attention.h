@@ -116,11 +116,13 @@ void tuff__attention_add_gradients(const attention *job, launch *kernel, const a
                                    int64_t copy_stride, text *defines);
 
 /* A group on matrix units: the queries of a panel, its keys, the widths of tiles, and its lanes; the shape of a block
-   and the lanes of a subgroup; and how many blocks of keys a subgroup has. */
+   and the lanes of a subgroup; how many blocks of keys a subgroup has, and how many subgroups divide the columns of the
+   gradients of the same keys. */
 typedef struct attention_units {
     int queries, keys, depth, width, lanes;
-    int shape[3], subgroup_lanes, key_blocks;
-    bool knows_sums; /* kernels know which sums a lane holds */
+    int shape[3], subgroup_lanes, key_blocks, column_splits;
+    bool knows_sums;    /* kernels know which sums a lane holds */
+    bool terms_in_turn; /* tiles of queries and of upstream gradients use the same memory in turn */
 } attention_units;
 
 /* Whether the gradients of queries, keys and values are computed on matrix units; fills in their groups. */

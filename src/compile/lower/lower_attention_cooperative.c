@@ -330,29 +330,33 @@ static int own_keys(const attention_units *work)
 
 /* Both bodies have tiles of keys, values, queries, upstream gradients and gradients of scores. In the shared one they
    may be padded, all but the values' exist in two layouts if the units cannot transpose, and sums go through a tile of
-   floats. */
+   floats, those of dq through the memory of the panel's first layout if second layouts take turns. */
 static int64_t backward_bytes(const tuff_device_info *info, const attention_units *work)
 {
     enum { PITCH_PAD = 4 };
     const int64_t keys = work->keys, queries = work->queries, depth = work->depth, width = work->width;
     const units tiles = {.is_padded = tuff__units_pad(info)};
-    int64_t halves = tile_bytes(&tiles, keys, depth) + tile_bytes(&tiles, keys, width) +
-                     tile_bytes(&tiles, queries, depth) + tile_bytes(&tiles, queries, width) +
-                     tile_bytes(&tiles, keys, queries);
-    int64_t floats = 2 * queries;
-    if (!work->knows_sums)
-        floats += 1 + greater(keys * (queries + PITCH_PAD), queries * (depth + PITCH_PAD));
-    if (!work->knows_sums && info->cooperative_matrix > TUFF_MATRIX_KHR)
-        halves += tile_bytes(&tiles, depth, keys) + tile_bytes(&tiles, depth, queries) +
-                  tile_bytes(&tiles, width, queries) + tile_bytes(&tiles, queries, keys);
-    return halves + (int64_t)sizeof(float) * floats;
+    const int64_t panel = tile_bytes(&tiles, queries, depth) + tile_bytes(&tiles, queries, width);
+    int64_t halves =
+        tile_bytes(&tiles, keys, depth) + tile_bytes(&tiles, keys, width) + panel + tile_bytes(&tiles, keys, queries);
+    const int64_t statistics = (int64_t)sizeof(float) * 2 * queries;
+    if (work->knows_sums)
+        return halves + statistics;
+    const int64_t scores = (int64_t)sizeof(float) * keys * (queries + PITCH_PAD),
+                  dq = (int64_t)sizeof(float) * queries * (depth + PITCH_PAD);
+    const int64_t q_terms = tile_bytes(&tiles, depth, queries), g_terms = tile_bytes(&tiles, width, queries);
+    if (info->cooperative_matrix > TUFF_MATRIX_KHR)
+        halves += tile_bytes(&tiles, depth, keys) + tile_bytes(&tiles, queries, keys) +
+                  (work->terms_in_turn ? greater(q_terms, g_terms) : q_terms + g_terms);
+    return halves + greater(scores, work->terms_in_turn ? dq - panel : dq) + statistics + (int64_t)sizeof(float);
 }
 
 /* Returns how many sums of the gradients of keys and values a lane has. */
 static int64_t sums_of_lane(const attention *job, const attention_units *work)
 {
     const int64_t side = work->shape[1];
-    const int64_t columns = tuff__divide_up(job->q.width, side) + tuff__divide_up(job->v.width, side);
+    const int64_t columns = tuff__divide_up(job->q.width, side * work->column_splits) +
+                            tuff__divide_up(job->v.width, side * work->column_splits);
     return tuff__divide_up(columns * side * own_keys(work), work->subgroup_lanes);
 }
 
@@ -367,7 +371,7 @@ static bool has_registers(const attention *job, const attention_units *work)
 static bool keeps_weights(const attention *job, const attention_units *work)
 {
     enum { MAX_WEIGHTS = 64 };
-    const int64_t weights = tuff__divide_up((int64_t)own_keys(work) * work->queries, work->subgroup_lanes);
+    const int64_t weights = tuff__divide_up((int64_t)work->keys * work->queries, work->lanes);
     return work->knows_sums || weights * (has_bias_or_dropout(job) ? 2 : 1) <= MAX_WEIGHTS;
 }
 
@@ -383,11 +387,18 @@ static bool backward_fits(const attention *job, const attention_units *work)
 static void set_subgroups(int subgroups, attention_units *work)
 {
     work->keys = subgroups * own_keys(work);
-    work->lanes = subgroups * work->subgroup_lanes;
+    work->lanes = subgroups * work->column_splits * work->subgroup_lanes;
+}
+
+/* Whether twice as many subgroups can divide the columns: each has a block of both gradients. */
+static bool can_split_columns(const attention_units *work)
+{
+    const int narrower = work->depth < work->width ? work->depth : work->width;
+    return !work->knows_sums && 2 * work->column_splits * work->shape[1] <= narrower;
 }
 
 /* Sets the blocks that the device multiplies, and widths that consist of them. Blocks of few keys come in pairs, unless
-   a lane then has too many sums. */
+   a lane then has too many sums; if it has too many of one block, subgroups divide the columns. */
 static void set_units(const attention *job, attention_units *work)
 {
     enum { FEW_KEYS = 8 };
@@ -400,12 +411,32 @@ static void set_units(const attention *job, attention_units *work)
     work->depth = power_of_2(greater(job->q.width, least));
     work->width = power_of_2(greater(job->v.width, least));
     work->key_blocks = work->shape[0] <= FEW_KEYS ? 2 : 1;
+    work->column_splits = 1;
     if (!has_registers(job, work))
         work->key_blocks = 1;
+    while (!has_registers(job, work) && can_split_columns(work))
+        work->column_splits *= 2;
+}
+
+/* Has the columns divided by so many subgroups, if each then has a block and the group is not too large. */
+static void share_keys(const attention *job, int subgroups, attention_units *work)
+{
+    const int largest = (int)job->list->policy.target.info->max_group_size;
+    while (work->lanes < subgroups * work->subgroup_lanes && 2 * work->lanes <= largest && can_split_columns(work)) {
+        work->column_splits *= 2;
+        work->lanes *= 2;
+    }
+}
+
+/* Whether right factors are lines of terms. */
+static bool has_lines(const tuff_device_info *info)
+{
+    return info->cooperative_matrix == TUFF_MATRIX_MFMA || info->cooperative_matrix == TUFF_MATRIX_WMMA;
 }
 
 /* Chooses the group that the tunables describe, or a smaller one if there are few queries or keys, or too little local
-   memory. Tiles of keys and of queries consist of whole blocks in each role that they have. */
+   memory. If there is hardly enough, its subgroups have the same keys and divide the columns. Tiles of keys and of
+   queries consist of whole blocks in each role that they have. */
 static bool choose_backward(const attention *job, attention_units *out)
 {
     const kernel_policy *policy = &job->list->policy;
@@ -413,8 +444,8 @@ static bool choose_backward(const attention *job, attention_units *out)
     set_units(job, out);
     const int *shape = out->shape, side = (int)greater(greater(shape[0], shape[1]), shape[2]);
     const int fewest = own_keys(out) < shape[2] ? shape[2] / own_keys(out) : 1; /* subgroups */
-    int subgroups = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_subgroups);
-    subgroups = (int)greater(subgroups, fewest);
+    const int all = tuff__tunable_value(policy, TUNABLE_attention_cooperative_backward_subgroups);
+    int subgroups = (int)greater(all, fewest); /* with keys of their own */
     out->queries = (int)greater(out->queries, side);
     while (subgroups > fewest && subgroups / 2 * own_keys(out) >= job->k.count)
         subgroups /= 2;
@@ -426,9 +457,13 @@ static bool choose_backward(const attention *job, attention_units *out)
             out->queries /= 2;
         else if (subgroups > fewest)
             set_subgroups(subgroups /= 2, out);
+        else if (!out->terms_in_turn && has_lines(job->list->policy.target.info))
+            out->terms_in_turn = true;
         else
             return false;
     }
+    if (out->terms_in_turn)
+        share_keys(job, all, out);
     return out->keys % shape[2] == 0 && out->queries % shape[0] == 0 && out->queries % shape[1] == 0 &&
            out->queries % shape[2] == 0;
 }
@@ -465,8 +500,9 @@ static void add_blocks(const attention *job, const attention_units *work, text *
         tuff__text_add(defines, "#define DQ_SIDE %d\n#define DQ_COLUMNS %d\n#define DQ_ROWS %d\n", side, columns / side,
                        rows > below ? rows / below : 1);
     else
-        tuff__text_add(defines, "#define KEY_BLOCKS %d\n#define AHEAD %d\n", work->key_blocks,
-                       sums_of_lane(job, work) <= FEW_SUMS);
+        tuff__text_add(defines,
+                       "#define KEY_BLOCKS %d\n#define COLUMN_SPLITS %d\n#define TERMS_IN_TURN %d\n#define AHEAD %d\n",
+                       work->key_blocks, work->column_splits, work->terms_in_turn, sums_of_lane(job, work) <= FEW_SUMS);
     tuff__text_add(defines,
                    "#define BLOCK_QUERIES %d\n"
                    "#define DEPTH %d\n#define WIDTH %d\n#define KEY_STEPS %d\n#define VALUE_STEPS %d\n"
