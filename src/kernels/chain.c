@@ -177,6 +177,12 @@ bool tuff__strides_are_multiples(const fused_chain *chain, const affine *address
     return multiples;
 }
 
+bool tuff__keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int elements)
+{
+    return address->stride[axis] != 1 ||
+           (address->offset % elements == 0 && tuff__strides_are_multiples(chain, address, axis, elements));
+}
+
 bool tuff__is_produced(const fused_chain *chain, int operand)
 {
     return chain->producers[operand].end > 0;

@@ -134,9 +134,11 @@ void tuff__chain_analyse(fused_chain *chain);
 /* Returns the number of passes of an analysed chain: 1 + the highest stage of what is reduced or stored at every
    point. */
 int tuff__chain_pass_count(const fused_chain *chain);
-/* Whether the operand is computed where it is loaded. */
 /* Whether an address moves by multiples of so many elements along every axis but this one. */
 bool tuff__strides_are_multiples(const fused_chain *chain, const affine *address, int except_axis, int elements);
+/* Whether vectors of so many elements, which begin at multiples of them along an axis, do so at every address, too. */
+bool tuff__keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int elements);
+/* Whether the operand is computed where it is loaded. */
 bool tuff__is_produced(const fused_chain *chain, int operand);
 /* Sets the operand's buffer and strides to those of a load of its producer, preferably one whose address varies along
    both the rows and the columns. */

@@ -82,24 +82,17 @@ static void stream_results(const launch_list *list, launch *kernel)
     }
 }
 
-/* Whether vectors of so many elements, which begin at multiples of them along an axis, do so at every address, too. */
-static bool keeps_to_multiples(const fused_chain *chain, const affine *address, int axis, int lanes)
-{
-    return address->stride[axis] != 1 ||
-           (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
-}
-
-/* Whether a load suits such vectors, or a bound of a pad or concat: a vector across one is loaded element by
-   element. */
+/* Whether a load suits vectors of so many elements, or a bound of a pad or concat: a vector across one is loaded
+   element by element. */
 static bool value_keeps_to_multiples(const fused_chain *chain, const chain_value *value, int axis, int lanes)
 {
     affine address = value->address;
     if (value->kind == VALUE_LOAD)
-        return keeps_to_multiples(chain, &address, axis, lanes);
+        return tuff__keeps_to_multiples(chain, &address, axis, lanes);
     if (value->kind != VALUE_INSIDE || address.stride[axis] != 1)
         return true;
     address.offset -= value->low;
-    return (value->high - value->low) % lanes == 0 && keeps_to_multiples(chain, &address, axis, lanes);
+    return (value->high - value->low) % lanes == 0 && tuff__keeps_to_multiples(chain, &address, axis, lanes);
 }
 
 static bool is_narrow(const launch_list *list, const fused_chain *chain, int buffer)
@@ -130,7 +123,7 @@ static int widen_for_narrow(const launch_list *list, const fused_chain *chain, i
     for (int i = 0; i < chain->value_count && fits; ++i)
         fits = value_keeps_to_multiples(chain, &chain->values[i], axis, LANES_OF_16);
     for (int i = 0; i < chain->output_count && fits; ++i)
-        fits = keeps_to_multiples(chain, &chain->outputs[i].address, axis, LANES_OF_16);
+        fits = tuff__keeps_to_multiples(chain, &chain->outputs[i].address, axis, LANES_OF_16);
     return fits ? LANES_OF_16 : lanes;
 }
 

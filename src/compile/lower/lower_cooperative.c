@@ -265,26 +265,19 @@ static tuff_status define(const tuff_device_info *info, launch *kernel, const ma
     return tuff__set_defines(kernel, &defines);
 }
 
-/* Whether vectors of `lanes` columns begin at multiples of as many elements, or have another stride. */
-static bool is_aligned(const fused_chain *chain, const affine *address, int lanes)
-{
-    const int axis = chain->rank - 1;
-    return address->stride[axis] != 1 ||
-           (address->offset % lanes == 0 && tuff__strides_are_multiples(chain, address, axis, lanes));
-}
-
 /* Results of 16 bits leave in vectors of 16 bytes if all vectors of the epilogue are then aligned. GLSL has none of
    eight elements. */
 static int epilogue_vector(const launch_list *list, const fused_chain *chain)
 {
     enum { LANES = 4, NARROW_LANES = 8 };
-    bool has_narrow = false, aligned = chain->extent[chain->rank - 1] % NARROW_LANES == 0;
+    const int axis = chain->rank - 1;
+    bool has_narrow = false, aligned = chain->extent[axis] % NARROW_LANES == 0;
     for (int i = 0; i < chain->value_count; ++i)
         if (chain->values[i].kind == VALUE_LOAD)
-            aligned &= is_aligned(chain, &chain->values[i].address, NARROW_LANES);
+            aligned &= tuff__keeps_to_multiples(chain, &chain->values[i].address, axis, NARROW_LANES);
     for (int i = 0; i < chain->output_count; ++i) {
         has_narrow |= tuff_dtype_size(chain->buffers[chain->outputs[i].buffer].dtype) == 2;
-        aligned &= is_aligned(chain, &chain->outputs[i].address, NARROW_LANES);
+        aligned &= tuff__keeps_to_multiples(chain, &chain->outputs[i].address, axis, NARROW_LANES);
     }
     return has_narrow && aligned && !list->policy.target.items_are_lanes ? NARROW_LANES : LANES;
 }
