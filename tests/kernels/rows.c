@@ -390,7 +390,7 @@ static void narrow_rows_are_right(tuff_device *device)
 {
     static const tuff_compile_options local = {.family = TUFF_FAMILY_LOCAL};
     for (int i = 0; i < NARROW_GRAPHS; i++) {
-        if (!is_drawn_for_device_per_api(device, i))
+        if (!is_drawn_for_device_per_api(device, i) || (!is_thorough() && drawn_turn("narrow rows", i, 4) != 0))
             continue;
         differential graph;
         differential_create(&graph, "narrow rows", build_narrow_rows, &narrow_graphs[i], (uint64_t)i);
