@@ -547,7 +547,9 @@ static void check_epilogues(tuff_device *device)
 {
     const tuff_device_info info = device->info;
     const bool takes_glsl = tuff__device_takes_glsl(device);
-    for (int i = 0; may_have_units(device) && i < UNITS * CASES; i++) {
+    if (!may_have_units(device))
+        return;
+    for (int i = 0; i < UNITS * CASES; i++) {
         const units *one = &all_units[i / CASES];
         const product_case *product = &cases[i % CASES];
         if ((one->instructions == NULL) != takes_glsl || !product->epilogue)
@@ -631,14 +633,9 @@ static void try_proof(tuff_device *device, driver *emulating, const units *one, 
 {
     static const tuff_matrix_state states[EMULATION_KINDS] = {TUFF_MATRICES_OFFERED, TUFF_MATRICES_WRONG,
                                                               TUFF_MATRICES_NO_COMPILER};
-    emulated_units = one;
     emulates_wrongly = given == WRONG;
     emulating->program_create = given == REFUSED ? create_nothing : create_emulated;
-    device->info.cooperative_matrix = one->form;
-    device->info.matrix_bf16 = true;
-    memcpy(device->info.matrix_shape, one->shape, sizeof one->shape);
-    device->info.matrix_lanes = one->lanes;
-    device->info.matrix_warpgroup = one->on_warpgroups;
+    describe_units(device, one);
     assert_int_equal(tuff__device_self_test(device), TUFF_OK);
     emulates_wrongly = false;
     /* Wrong results of warpgroups do not disable the device's other units. */

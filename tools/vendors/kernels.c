@@ -341,12 +341,13 @@ static bool write_launches(const writer *self, const launch_list *list, const ch
     return written;
 }
 
-/* The candidates that searches begin with. *candidates is NULL if there are none. */
+/* Returns the number of candidates that searches begin with; 0 if the task has none, -1 after a failure. */
 static int find_portfolio(const tuff_plan *plan, int task, tune_key *key, const char *const **candidates)
 {
+    const tuff_status status = tuff__task_key(&plan->fusion, task, key);
     *candidates = NULL;
-    if (tuff__task_key(&plan->fusion, task, key) != TUFF_OK)
-        return 0;
+    if (status != TUFF_OK)
+        return status == TUFF_E_UNSUPPORTED ? 0 : -1;
     return tuff__portfolio_for_class(KERNELS_GPU, key->family, candidates);
 }
 
@@ -358,6 +359,8 @@ static bool write_portfolio(const writer *self, const tuff_plan *plan, int task,
     bool written = true;
     const int count = find_portfolio(plan, task, &key, &candidates);
     const size_t length = count > 0 ? strlen(key.family) : 0;
+    if (count < 0)
+        return false;
     if (count == 0 || strncmp(name, key.family, length) != 0 || (name[length] != '\0' && name[length] != '.'))
         return true;
     for (int i = 0; written && i < count; i++) {
@@ -414,7 +417,7 @@ static bool write_space(writer *self, const tuff_plan *plan, int task, const cha
     tune_key key;
     const int count = find_portfolio(plan, task, &key, &candidates);
     uint64_t *seen = malloc(((size_t)self->draws + 1) * sizeof *seen);
-    bool written = seen != NULL;
+    bool written = seen != NULL && count >= 0;
     int found = 0;
     for (int i = 0; written && i < TRIES * self->draws && found < self->draws + 1; i++) {
         launch_list launches;
